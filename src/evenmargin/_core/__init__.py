@@ -1,0 +1,17 @@
+"""Jitted loops: flat arrays in, scalars out.
+
+Nothing here allocates, prints, or knows of estimators. The modules are imported
+when first used (`_core.cd_loops.epoch`), because that imports numba: importing
+evenmargin, loading a model and predicting do not.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    if name.endswith("_loops") or name == "rows":
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,97 @@
+"""The one door to numba: how loops are compiled and where the result is kept.
+
+numba's own disk cache stamps a compiled function with the file it stands in, so
+editing a function that it calls elsewhere would go on running the old code.
+Here every loop is cached under a folder named by a digest of all sources that
+can end up in a loop, in the user's cache folder. Where nothing can be written,
+loops are compiled in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import caching
+from numba.extending import overload
+
+__all__ = ["jit", "overload"]
+
+# Sums may be reordered and fused, which is what lets LLVM vectorise a dot
+# product; NaN and infinity keep their meaning.
+_FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
+
+
+def _user_cache() -> Path:
+    if folder := os.environ.get("NUMBA_CACHE_DIR"):
+        return Path(folder)
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home()))
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+@lru_cache(maxsize=1)
+def source_digest() -> str:
+    """Digest of every source file whose code may be inlined into a loop."""
+    package = Path(__file__).parent.parent
+    digest = hashlib.sha256()
+    for path in sorted([*package.glob("_core/*.py"), package / "losses.py"]):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@lru_cache(maxsize=1)
+def cache_folder() -> Path | None:
+    """The folder for compiled loops, or None where none can be written."""
+    try:
+        folder = _user_cache() / "evenmargin" / source_digest()
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except (OSError, RuntimeError):
+        return None
+    return folder
+
+
+class _Locator(caching._CacheLocator):  # type: ignore[misc]
+    def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
+        self._py_file = py_file
+        self._lineno = py_func.__code__.co_firstlineno
+
+    def get_cache_path(self) -> str:
+        return str(cache_folder())
+
+    def get_source_stamp(self) -> str:
+        return source_digest()
+
+    def get_disambiguator(self) -> str:
+        return str(self._lineno)
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _Locator:
+        return cls(py_func, py_file)
+
+
+class _CacheImpl(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = [_Locator]
+
+
+class _Cache(caching.FunctionCache):  # type: ignore[misc]
+    _impl_class = _CacheImpl
+
+
+def jit(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a loop on its first call, without the GIL, cached on disk."""
+    compiled = numba.njit(nogil=True, fastmath=_FASTMATH, error_model="numpy")(function)
+    # Under NUMBA_DISABLE_JIT the function comes back as it was.
+    if hasattr(compiled, "_cache") and cache_folder() is not None:
+        compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]
+    return compiled

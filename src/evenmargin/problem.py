@@ -1,0 +1,125 @@
+"""What a solver is given, and what it gives back.
+
+Every solver minimises the same objective,
+
+    F(w, b) = 1/2 ‖w‖² + Σ_i price_i · loss(y_i (x_i·w + b), y_i),
+
+where price_i = C · class weight · sample weight. With `intercept="augmented"`
+1/2 b² is added, as if X had a constant column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from . import _core
+from .losses import values
+
+__all__ = ["Problem", "Solution", "Status"]
+
+
+class Status(StrEnum):
+    """Why a fit ended."""
+
+    CONVERGED = "converged: the duality gap is within tol"
+    STATIONARY = "converged: the gradient is within tol"
+    BUDGET = "max_iter was reached"
+    HALTED = "halted: ROC-AUC stopped improving"
+    SETTLED = "settled: a step changed the coefficients by less than tol"
+    STALLED = "stalled: no progress is left at this precision"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows, labels, prices, a loss and an intercept: all that a solver knows.
+
+    Parameters
+    ----------
+    X : ndarray (C-contiguous) or CSR of shape (n, d), float32 or float64
+    y : ndarray of shape (n,)
+        −1 or +1 (the minority), in the dtype of X.
+    price : float64 ndarray of shape (n,)
+        C times the cost of each row; all above 0.
+    loss : a loss of `evenmargin.losses`
+    intercept : "free", "augmented", float or None
+    radius : float
+        A bound on ‖w‖ at the optimum of the hinge, for solvers that project.
+    """
+
+    X: Any
+    y: NDArray[np.floating]
+    price: NDArray[np.float64]
+    loss: Any
+    intercept: str | float | None = "free"
+    radius: float = np.inf
+
+    @cached_property
+    def rows(self) -> Any:
+        X = self.X
+        return _core.rows.Csr(X.data, X.indices, X.indptr) if issparse(X) else _core.rows.Dense(X)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.X.shape[0], self.X.shape[1]
+
+    @property
+    def size(self) -> int:
+        """Stored entries of X: what one pass costs."""
+        return int(self.X.nnz) if issparse(self.X) else int(self.X.size)
+
+    @property
+    def free(self) -> bool:
+        """The intercept is learned and not penalised."""
+        return self.intercept == "free"
+
+    @property
+    def augmented(self) -> bool:
+        """The intercept is learned as the weight of a constant column."""
+        return self.intercept == "augmented"
+
+    @property
+    def offset(self) -> float:
+        """The intercept where it is given, else 0."""
+        return 0.0 if self.intercept is None or isinstance(self.intercept, str) else float(self.intercept)
+
+    def scores(self, w: NDArray[np.floating], b: float) -> NDArray[np.float64]:
+        """x_i·w + b for every row, summed in the dtype of w."""
+        out = np.empty(self.shape[0])
+        _core.cd_loops.scores(self.rows, w, out)
+        out += b
+        return out
+
+    def combine(self, scale: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Σ scale_i x_i, in float64."""
+        w = np.zeros(self.shape[1])
+        _core.cd_loops.weighted_rows(self.rows, scale, w)
+        return w
+
+    def penalty(self, w: NDArray[np.floating], b: float) -> float:
+        w = w.astype(np.float64, copy=False)
+        return 0.5 * float(w @ w) + (0.5 * b * b if self.augmented else 0.0)
+
+    def objective(self, w: NDArray[np.floating], b: float) -> float:
+        margins = self.y * self.scores(w.astype(np.float64, copy=False), b)
+        return self.penalty(w, b) + float(self.price @ values(self.loss, margins, self.y))
+
+
+@dataclass
+class Solution:
+    """Where a solver ended. `gap` is an upper bound on objective − optimum."""
+
+    coef: NDArray[np.floating]
+    intercept: float
+    n_iter: int
+    objective: float
+    gap: float
+    status: Status
+    history: list[dict[str, float]] = field(default_factory=list)
+    alpha: NDArray[np.float64] | None = None

@@ -1,0 +1,136 @@
+"""Which row next: seeded streams of row indices.
+
+A sampler changes how a stochastic solver gets to the optimum, not where the
+optimum is: the solver divides each row's price by how often the row is drawn.
+So class-balanced sampling with `class_weight="balanced"` takes steps of weight
+1 (the imbalance is counted once), and with `class_weight=None` it lowers the
+variance of the plain machine.
+
+The stream does not depend on how many indices are taken at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["SAMPLERS", "ClassBalanced", "Given", "Sampler", "Uniform", "get_sampler"]
+
+Labels = NDArray[np.floating]
+Indices = NDArray[np.int64]
+Take = Callable[[int], Indices]
+
+
+class Sampler(Protocol):
+    """What a stochastic solver needs of a sampler."""
+
+    def frequency(self, y: Labels) -> NDArray[np.float64]:
+        """The probability of each row, per draw."""
+
+    def stream(self, y: Labels, rng: np.random.Generator) -> Take:
+        """A function that returns the next `count` indices."""
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Every row with the same probability, with replacement.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from evenmargin.sampling import Uniform
+    >>> take = Uniform().stream(np.ones(5), np.random.default_rng(0))
+    >>> take(4)
+    array([4, 3, 2, 1])
+    """
+
+    def frequency(self, y: Labels) -> NDArray[np.float64]:
+        return np.full(y.size, 1.0 / y.size)
+
+    def stream(self, y: Labels, rng: np.random.Generator) -> Take:
+        return lambda count: rng.integers(y.size, size=count)
+
+
+@dataclass(frozen=True)
+class ClassBalanced:
+    """A fair coin picks the class, then every row of it with the same probability.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from evenmargin.sampling import ClassBalanced
+    >>> y = np.array([1.0, -1.0, -1.0, -1.0])
+    >>> ClassBalanced().frequency(y).round(3)
+    array([0.5  , 0.167, 0.167, 0.167])
+    """
+
+    def frequency(self, y: Labels) -> NDArray[np.float64]:
+        positive = y > 0
+        count = np.where(positive, positive.sum(), (~positive).sum())
+        return np.asarray(0.5 / count)
+
+    def stream(self, y: Labels, rng: np.random.Generator) -> Take:
+        positive, negative = np.flatnonzero(y > 0), np.flatnonzero(y <= 0)
+
+        def take(count: int) -> Indices:
+            coin, place = rng.random((count, 2)).T
+            return np.where(
+                coin < 0.5,
+                positive[(place * positive.size).astype(np.int64)],
+                negative[(place * negative.size).astype(np.int64)],
+            )
+
+        return take
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A sequence of row indices that the caller gives, repeated when it ends.
+
+    Each row counts as drawn with probability 1/n, as in uniform sampling, n
+    being `population` where the rows are part of something larger.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from evenmargin.sampling import Given
+    >>> Given([0, 2, 1]).stream(np.ones(3), np.random.default_rng(0))(5)
+    array([0, 2, 1, 0, 2])
+    """
+
+    indices: ArrayLike
+    population: int | None = None
+
+    def frequency(self, y: Labels) -> NDArray[np.float64]:
+        return np.full(y.size, 1.0 / (self.population or y.size))
+
+    def stream(self, y: Labels, rng: np.random.Generator) -> Take:
+        indices = np.asarray(self.indices, dtype=np.int64)
+        if indices.ndim != 1 or indices.size == 0 or indices.min() < 0 or indices.max() >= y.size:
+            raise ValueError(f"sampling: the given indices must be a non-empty list of rows from 0 to {y.size - 1}.")
+        position = 0
+
+        def take(count: int) -> Indices:
+            nonlocal position
+            chosen = np.take(indices, np.arange(position, position + count), mode="wrap")
+            position = (position + count) % indices.size
+            return chosen
+
+        return take
+
+
+SAMPLERS: dict[str, type] = {"uniform": Uniform, "balanced": ClassBalanced}
+
+
+def get_sampler(sampling: Any) -> Any:
+    """The sampler for a name, or the given sampler itself."""
+    if isinstance(sampling, str) and sampling in SAMPLERS:
+        return SAMPLERS[sampling]()
+    if hasattr(sampling, "stream") and hasattr(sampling, "frequency"):
+        return sampling
+    known = ", ".join(repr(name) for name in sorted(SAMPLERS))
+    raise ValueError(f"sampling={sampling!r} is unknown; choose one of {known}, or give a sampler object.")

@@ -1,0 +1,144 @@
+"""The one loop that every solver runs under.
+
+A solver is four functions over a state of its own:
+
+    init(problem, control) -> state       where to start
+    step(problem, state, limit) -> count  up to `limit` iterations, a fraction of a second's work
+    gap(problem, state)                   (objective, duality gap) at the state
+    finish(problem, state, solution)      fill in coef and intercept
+
+The loop owns everything else: the budget, the tolerance, halting, the progress
+bar, the history, and the reason for stopping. Because a step is short, Ctrl-C
+is answered between two of them.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..problem import Problem, Solution, Status
+from ..sampling import Uniform
+from ..stopping import Halting
+from .duality import certify
+
+# Multiply-adds of one step: some tens of milliseconds.
+CHUNK = 30_000_000
+
+
+@dataclass
+class Control:
+    """How to run a solver: tolerance, budget, randomness, warm start, halting."""
+
+    tol: float = 1e-6
+    max_iter: int | None = None
+    sampling: Any = field(default_factory=Uniform)
+    seed: int = 0
+    coef: NDArray[np.floating] | None = None
+    intercept: float = 0.0
+    alpha: NDArray[np.float64] | None = None
+    steps: int = 0  # already taken, for solvers whose step size falls with t
+    halting: Halting | None = None
+    progress: Callable[[int, int, str], None] | None = None
+    certify: bool = True  # look at the objective and the gap at the end
+
+
+@dataclass
+class State:
+    """What a solver carries from step to step.
+
+    `due` says that a look at the duality gap is worth its cost now, `settled`
+    that the solver's own criterion for stopping is met.
+    """
+
+    due: bool = field(default=False, kw_only=True)
+    settled: bool = field(default=False, kw_only=True)
+
+
+class Solver(ABC):
+    """Base of the solvers. Subclasses are frozen dataclasses of their options."""
+
+    name: ClassVar[str]
+    unit: ClassVar[str]  # what one iteration is
+    exact: ClassVar[bool] = True  # reaches the optimum of a convex problem to tol
+    needs: ClassVar[tuple[str, ...]] = ()  # methods that a loss must have
+
+    @abstractmethod
+    def default_max_iter(self, problem: Problem) -> int: ...
+
+    @abstractmethod
+    def init(self, problem: Problem, control: Control) -> Any: ...
+
+    @abstractmethod
+    def step(self, problem: Problem, state: Any, limit: int) -> int: ...
+
+    @abstractmethod
+    def gap(self, problem: Problem, state: Any) -> tuple[float, float]: ...
+
+    @abstractmethod
+    def coefficients(self, problem: Problem, state: Any) -> tuple[NDArray[np.floating], float]: ...
+
+    def finish(self, problem: Problem, state: Any, solution: Solution) -> bool:
+        """Fill in the solution; True if it is not where `gap` has last looked."""
+        solution.coef, solution.intercept = self.coefficients(problem, state)
+        return False
+
+    def takes(self, loss: Any) -> bool:
+        return all(hasattr(loss, method) for method in self.needs)
+
+
+def run(problem: Problem, solver: Solver, control: Control) -> Solution:
+    """Run the solver until the tolerance, halting or the budget says stop."""
+    budget = solver.default_max_iter(problem) if control.max_iter is None else control.max_iter
+    state = solver.init(problem, control)
+    started = time.perf_counter()
+    history: list[dict[str, float]] = []
+    status, done = Status.BUDGET, 0
+    objective, gap, certified_at = np.nan, np.nan, -1
+    halting = control.halting.start(problem, control.seed) if control.halting else None
+
+    while done < budget:
+        limit = budget - done if halting is None else min(budget - done, halting.until_check(done))
+        done += solver.step(problem, state, limit)
+        note = ""
+        if state.due:
+            objective, gap = solver.gap(problem, state)
+            certified_at = done
+            note = f"gap {gap / max(abs(objective), 1e-300):.1e}"
+            history.append(_entry(done, started, objective=objective, gap=gap))
+            if gap <= control.tol * abs(objective):
+                status = Status.CONVERGED
+        if halting is not None and halting.until_check(done) == halting.every:
+            stop = halting.check(done, *solver.coefficients(problem, state))
+            note = f"ROC-AUC {halting.auc:.4f}"
+            history.append(_entry(done, started, auc=halting.auc))
+            if stop:
+                status = Status.HALTED
+        if control.progress is not None:
+            control.progress(done, budget, note)
+        if status is Status.BUDGET and state.settled:
+            status = Status.STALLED if solver.exact else Status.SETTLED
+        if status is not Status.BUDGET:
+            break
+
+    solution = Solution(np.empty(0), 0.0, done, objective, gap, status, history)
+    moved = solver.finish(problem, state, solution) or certified_at != done
+    if halting is not None and halting.best is not None:
+        solution.coef, solution.intercept = halting.best
+        moved = True
+    if moved and control.certify:
+        solution.objective, solution.gap = certify(problem, solution.coef, solution.intercept, solution.alpha)
+        history.append(_entry(done, started, objective=solution.objective, gap=solution.gap))
+    if status is Status.STALLED and not solution.gap > max(control.tol, 1e-9) * abs(solution.objective):
+        solution.status = Status.STATIONARY if np.isnan(solution.gap) else Status.CONVERGED
+    return solution
+
+
+def _entry(done: int, started: float, **figures: float) -> dict[str, float]:
+    return {"n_iter": done, "seconds": time.perf_counter() - started, **figures}

@@ -1,0 +1,96 @@
+"""Certificates: how far from the optimum can this be, and which intercept is best.
+
+For prices p, any α with 0 ≤ α_i/p_i in the domain of the conjugate (and
+Σ α_i y_i = 0 where the intercept is free) bounds the optimum from below:
+
+    D(α) = −1/2 ‖Σ α_i y_i x_i‖² − Σ p_i loss*(−α_i/p_i) − offset · Σ α_i y_i
+
+(with −1/2 (Σ α_i y_i)² for an augmented intercept). All sums are in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from ..losses import slopes, values
+from ..problem import Problem
+
+
+def dual_value(problem: Problem, alpha: NDArray[np.float64]) -> float:
+    """The lower bound D(α), after making Σ α y = 0 where the intercept is free.
+
+    The class with the larger sum is scaled down: that keeps α in its box.
+    """
+    y = problem.y.astype(np.float64)
+    if problem.free:
+        alpha = alpha.copy()
+        positive = y > 0
+        plus, minus = alpha[positive].sum(), alpha[~positive].sum()
+        if plus > minus:
+            alpha[positive] *= minus / plus
+        elif minus > plus:
+            alpha[~positive] *= plus / minus
+    w = problem.combine(alpha * y)
+    total = float(alpha @ y)
+    value = -0.5 * float(w @ w) - _core.loss_loops.conjugate_sum(problem.loss, alpha, y, problem.price)
+    if problem.augmented:
+        value -= 0.5 * total * total
+    return float(value - problem.offset * total)
+
+
+def certify(
+    problem: Problem, w: NDArray[np.floating], b: float, alpha: NDArray[np.float64] | None = None
+) -> tuple[float, float]:
+    """The objective at (w, b) and the duality gap; NaN for a loss that is not convex.
+
+    Without α, the gradient's own multipliers −price·slope are used: exact at
+    the optimum of a smooth loss, a valid but looser bound elsewhere.
+    """
+    w = w.astype(np.float64, copy=False)
+    margins = problem.y * problem.scores(w, b)
+    objective = problem.penalty(w, b) + float(problem.price @ values(problem.loss, margins, problem.y))
+    if not hasattr(problem.loss, "conjugate"):
+        return objective, np.nan
+    if alpha is None:
+        alpha = -problem.price * slopes(problem.loss, margins, problem.y)
+    return objective, max(0.0, objective - dual_value(problem, alpha))
+
+
+def best_intercept(problem: Problem, scores: NDArray[np.float64]) -> float:
+    """The b that minimises Σ price_i loss(y_i (scores_i + b)) for given x_i·w.
+
+    The derivative by b does not decrease for a convex loss: bracket its zero,
+    then bisect. Where it is zero over an interval (a hinge with no support
+    vector inside its box) the middle is taken, which depends on the data only.
+    """
+    y, one = problem.y.astype(np.float64), np.ones_like(scores)
+
+    def derivative(b: float) -> float:
+        return float(_core.newton_loops.slope_along(problem.loss, scores, one, b, y, problem.price))
+
+    noise = 1e-14 * float(problem.price.sum())
+    reach = 1.0 + float(np.max(np.abs(scores), initial=0.0))
+    low = _edge(lambda b: derivative(b) < -noise, -reach, reach)
+    high = _edge(lambda b: derivative(b) <= noise, -reach, reach)
+    return 0.5 * (low + high)
+
+
+def _edge(below: Callable[[float], bool], low: float, high: float) -> float:
+    """Where a monotone condition changes from true to false, by bisection."""
+    for _ in range(60):
+        if not below(low):
+            low, high = low - 2.0 * (high - low), low
+        elif below(high):
+            low, high = high, high + 2.0 * (high - low)
+        else:
+            break
+    while high - low > 1e-15 * max(1.0, abs(low), abs(high)):
+        middle = 0.5 * (low + high)
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if below(middle) else (low, middle)
+    return 0.5 * (low + high)

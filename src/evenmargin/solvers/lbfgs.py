@@ -1,0 +1,146 @@
+"""L-BFGS for the smooth losses: log, squared hinge, Blinex.
+
+Minimises F(w, b) = 1/2 ‖w‖² + Σ price_i · loss(y_i (x_i·w + b)) with scipy's
+L-BFGS-B, in variables scaled by the square root of F's diagonal curvature, so
+that columns of very different size do not slow it down. One pass over X gives
+value and gradient. Blinex is not convex: a stationary point is found from
+w = 0, and no gap is reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult, minimize
+from scipy.sparse import issparse
+
+from .. import _core
+from ..problem import Problem, Solution
+from .base import Control, Solver, State
+from .duality import certify
+from .newton import NewtonState, polish
+
+Array = NDArray[np.float64]
+
+
+@dataclass
+class LbfgsState(State):
+    u: Array  # the variables: scale · (w, b)
+    scale: Array
+    tol: float
+    residual: float = np.inf
+
+
+@dataclass(frozen=True)
+class Lbfgs(Solver):
+    """L-BFGS; see the module.
+
+    Parameters
+    ----------
+    memory : int, default=20
+        Pairs of steps and gradients that are kept.
+    """
+
+    memory: int = 20
+
+    name = "lbfgs"
+    unit = "L-BFGS step"
+    needs = ("curvature",)
+
+    def default_max_iter(self, problem: Problem) -> int:
+        return 10_000
+
+    def init(self, problem: Problem, control: Control) -> LbfgsState:
+        scale = np.sqrt(self._diagonal(problem))
+        start = np.zeros(scale.size)
+        if control.coef is not None:
+            start[: problem.shape[1]] = control.coef
+            start[problem.shape[1] :] = control.intercept
+        return LbfgsState(u=start * scale, scale=scale, tol=control.tol)
+
+    def step(self, problem: Problem, state: LbfgsState, limit: int) -> int:
+        """Up to 100 iterations, fewer when the gradient is small enough."""
+        total = float(problem.price.sum())
+
+        def function(u: Array) -> tuple[float, Array]:
+            value, gradient = self._value_and_gradient(problem, u / state.scale)
+            return value / total, gradient / state.scale / total
+
+        def watch(intermediate_result: OptimizeResult) -> None:
+            if self._small(problem, state, intermediate_result, total):
+                raise StopIteration
+
+        result = minimize(
+            function, state.u, jac=True, method="L-BFGS-B", callback=watch,
+            options={"maxiter": min(limit, 100), "maxcor": self.memory, "ftol": 0.0, "gtol": 0.0, "maxls": 50},
+        )  # fmt: skip
+        state.u = result.x
+        small = self._small(problem, state, result, total)
+        if small:
+            state.tol *= 0.01  # should the gap not be reached yet
+        state.due = True
+        stuck = result.nit < min(limit, 100) and not small
+        state.settled = stuck or (small and not hasattr(problem.loss, "conjugate"))
+        return max(1, int(result.nit))
+
+    def gap(self, problem: Problem, state: LbfgsState) -> tuple[float, float]:
+        return certify(problem, *self.coefficients(problem, state))
+
+    def coefficients(self, problem: Problem, state: LbfgsState) -> tuple[Array, float]:
+        return self._split(problem, state.u / state.scale)
+
+    def finish(self, problem: Problem, state: LbfgsState, solution: Solution) -> bool:
+        """Where it costs little, Newton steps for the digits that differences of F cannot show."""
+        w, b = solution.coef, solution.intercept = self.coefficients(problem, state)
+        if problem.shape[1] > 1_000:
+            return False
+        newton = NewtonState(w, b, problem.scores(w, b), np.zeros(problem.shape[0]), tol=0.0)
+        moved = polish(problem, newton)
+        solution.coef, solution.intercept = newton.w, newton.b
+        return moved
+
+    def _split(self, problem: Problem, x: Array) -> tuple[Array, float]:
+        d = problem.shape[1]
+        return x[:d], float(x[d]) if x.size > d else problem.offset
+
+    def _value_and_gradient(self, problem: Problem, x: Array) -> tuple[float, Array]:
+        w, b = self._split(problem, x)
+        gradient = np.zeros_like(x)
+        gradient[: w.size] = w
+        loops = _core.objective_loops
+        total, by_b = loops.value_and_gradient(
+            problem.rows, problem.y, problem.price, problem.loss, w, b, gradient[: w.size]
+        )
+        if x.size > w.size:
+            gradient[-1] = by_b + (b if problem.augmented else 0.0)
+        return problem.penalty(w, b) + total, gradient
+
+    def _small(self, problem: Problem, state: LbfgsState, result: Any, total: float) -> bool:
+        """The gap that this gradient implies, 1/2 ‖∂F/∂w‖² + |b · ∂F/∂b|, is below tol."""
+        gradient = getattr(result, "jac", None)
+        if gradient is None:
+            _, gradient = self._value_and_gradient(problem, result.x / state.scale)
+        else:
+            gradient = gradient * state.scale * total
+        d = problem.shape[1]
+        residual = 0.5 * float(gradient[:d] @ gradient[:d])
+        if gradient.size > d:
+            residual += abs(float(gradient[d])) * (1.0 + abs(float(result.x[d] / state.scale[d])))
+        return residual <= 0.1 * state.tol * abs(float(result.fun)) * total
+
+    def _diagonal(self, problem: Problem) -> Array:
+        """1 + Σ price_i x_ij²: the curvature of F by each coefficient, up to a factor."""
+        X, price, learned = problem.X, problem.price, problem.free or problem.augmented
+        diagonal = np.ones(problem.shape[1] + learned)
+        if issparse(X):
+            diagonal[: X.shape[1]] += X.multiply(X).T @ price
+        else:
+            for start in range(0, X.shape[0], 1024):
+                tile = X[start : start + 1024].astype(np.float64)
+                diagonal[: X.shape[1]] += price[start : start + 1024] @ np.square(tile, out=tile)
+        if learned:
+            diagonal[-1] += price.sum()
+        return diagonal

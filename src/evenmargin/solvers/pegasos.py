@@ -1,0 +1,163 @@
+"""Stochastic gradient descent with step 1/(λt): Pegasos, LSGD, WLSGD.
+
+Objective: λ/2 ‖w‖² + mean over draws of (gain_i / Σ price) · loss, which is the
+problem's objective divided by C·n. At step t = 1, 2, …, with w_1 = 0:
+
+    draw row i;  w ← (1 − 1/t) w − (1/t) · (price_i / frequency_i) · slope · y_i x_i
+
+then, with `project`, scale w back to the ball that holds the optimum.
+Shalev-Shwartz, Singer, Srebro and Cotter 2011 for the hinge; Lu and Zhou
+("Log-loss SVM Classification for Imbalanced Data", eqs. 6 and 8) for the log
+loss with class-size weights; Sun for class-balanced sampling and a fixed bias.
+
+An augmented intercept is one more coordinate. A free one, which the step size
+of the weights would throw about, moves by 1/√t and is set to its best value
+for the final w.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from ..problem import Problem, Solution
+from .base import CHUNK, Control, Solver, State
+from .duality import best_intercept, certify
+
+
+@dataclass
+class PegasosState(State):
+    t: int
+    v: NDArray[np.floating]  # t · w
+    lagged: NDArray[np.floating]
+    before: NDArray[np.floating]
+    tally: NDArray[np.float64]
+    gain: NDArray[np.float64]
+    pull: float
+    take: Callable[[int], NDArray[np.int64]]
+    first: int = 0  # steps taken before this fit
+
+
+@dataclass(frozen=True)
+class Pegasos(Solver):
+    """Pegasos; see the module.
+
+    Parameters
+    ----------
+    project : bool, default=False
+        Scale w back to ‖w‖ ≤ 1/√λ after each step.
+    average : bool, default=False
+        Return the mean of the iterates instead of the last one. With this step
+        size the last one is the better of the two.
+    change_tol : float, default=0.0
+        Stop when a step changes w by less than this in the 1-norm; 0 never does.
+    refine : bool, default=True
+        Set a free intercept to its best value for the final w.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from evenmargin import LinearSVM
+    >>> from evenmargin.solvers import Pegasos
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> svm = LinearSVM(alpha=1e-3, solver=Pegasos(project=True), max_iter=5000, random_state=0)
+    >>> svm.fit(X / X.max(axis=0), y).n_iter_
+    5000
+    """
+
+    project: bool = False
+    average: bool = False
+    change_tol: float = 0.0
+    refine: bool = True
+
+    name = "pegasos"
+    unit = "step"
+    exact = False
+    needs = ("slope",)
+
+    def default_max_iter(self, problem: Problem) -> int:
+        return max(100_000, 10 * problem.shape[0])
+
+    def init(self, problem: Problem, control: Control) -> PegasosState:
+        d, dtype = problem.shape[1], problem.X.dtype
+        v, bias = np.zeros(d, dtype), problem.offset
+        if control.coef is not None and control.steps:
+            v = (control.steps * control.coef).astype(dtype)
+            bias = control.intercept * (control.steps if problem.augmented else 1.0)
+        tally = np.zeros(_core.sgd_loops.TALLY)
+        tally[_core.sgd_loops.BIAS] = bias
+        self._measure(problem, v, tally)
+        rng = np.random.default_rng(control.seed)
+        return PegasosState(
+            t=control.steps,
+            v=v,
+            lagged=np.zeros(d if self.average else 0, dtype),
+            before=v / max(control.steps, 1) if self.change_tol > 0 else np.zeros(0, dtype),
+            tally=tally,
+            gain=problem.price / control.sampling.frequency(problem.y),
+            pull=1.0 / float(problem.price.sum()),
+            take=control.sampling.stream(problem.y, rng),
+            first=control.steps,
+        )
+
+    def step(self, problem: Problem, state: PegasosState, limit: int) -> int:
+        loops = _core.sgd_loops
+        per_step = problem.size / problem.shape[0] + 10.0 + state.before.size
+        order = state.take(max(1, min(limit, int(CHUNK / per_step))))
+        done = loops.steps(
+            problem.rows, problem.y, state.gain, problem.loss, order, state.t, state.v, state.lagged,
+            state.before, state.tally, self._bias_mode(problem), state.pull,
+            self._radius(problem), self.change_tol,
+        )  # fmt: skip
+        state.t += done
+        state.settled = done < order.size
+        self._measure(problem, state.v, state.tally)
+        return int(done)
+
+    def gap(self, problem: Problem, state: PegasosState) -> tuple[float, float]:
+        return certify(problem, *self.coefficients(problem, state))
+
+    def coefficients(self, problem: Problem, state: PegasosState) -> tuple[NDArray[np.floating], float]:
+        loops, t, tally = _core.sgd_loops, max(state.t, 1), state.tally
+        if not self.average:
+            b = tally[loops.BIAS] / (t if problem.augmented else 1.0)
+            return state.v / state.v.dtype.type(t), float(b)
+        count = max(state.t - state.first, 1)
+        w = (tally[loops.HARMONIC] * state.v - state.lagged) / count
+        b = tally[loops.BIAS]
+        if problem.augmented:
+            b = (tally[loops.HARMONIC] * b - tally[loops.BIAS_SUM]) / count
+        elif problem.free:
+            b = tally[loops.BIAS_SUM] / count
+        return w.astype(state.v.dtype), float(b)
+
+    def finish(self, problem: Problem, state: PegasosState, solution: Solution) -> bool:
+        solution.coef, solution.intercept = self.coefficients(problem, state)
+        if self.refine and problem.free and hasattr(problem.loss, "conjugate"):
+            scores = problem.scores(solution.coef.astype(np.float64), 0.0)
+            solution.intercept = best_intercept(problem, scores)
+        return True
+
+    def _radius(self, problem: Problem) -> float:
+        box = getattr(problem.loss, "dual_box", None)
+        if box is not None and math.isinf(box()[0]):  # a slope without bound: unprojected, first steps blow up
+            return max(problem.radius, float(np.sqrt(2.0 * problem.price.sum())))
+        return problem.radius if self.project else np.inf
+
+    def _bias_mode(self, problem: Problem) -> int:
+        loops = _core.sgd_loops
+        mode: Any = loops.AUGMENTED if problem.augmented else loops.FREE if problem.free else loops.FIXED
+        return int(mode)
+
+    def _measure(self, problem: Problem, v: NDArray[np.floating], tally: NDArray[np.float64]) -> None:
+        """‖v‖² anew, so that the updates of a step cannot let it drift."""
+        if self._radius(problem) < np.inf:
+            wide = v.astype(np.float64)
+            extra = tally[_core.sgd_loops.BIAS] ** 2 if problem.augmented else 0.0
+            tally[_core.sgd_loops.NORM2] = float(wide @ wide) + extra

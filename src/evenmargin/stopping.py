@@ -1,0 +1,190 @@
+"""When to stop: halting on ROC-AUC, and how long to wait between checks.
+
+`AUCHalting` looks at ROC-AUC every so many steps. `waiting_time` estimates how
+many steps an improvement takes, from the waits seen in a run (Sun, "PEGASOS SVM
+for Imbalanced Classification").
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["AUCHalting", "WaitingTime", "improvement_waits", "roc_auc", "waiting_time"]
+
+Model = tuple[NDArray[np.floating], float]
+
+
+def roc_auc(y: ArrayLike, scores: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    """The chance that a positive row scores above a negative one, ties counting 1/2.
+
+    The same number as scikit-learn's `roc_auc_score`, without its checks: it is
+    called inside solvers.
+
+    Examples
+    --------
+    >>> from evenmargin.stopping import roc_auc
+    >>> roc_auc([1, -1, -1, 1], [0.9, 0.1, 0.4, 0.4])
+    0.875
+    """
+    y, scores = np.asarray(y), np.asarray(scores)
+    weight = np.ones(y.size) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    order = np.argsort(scores, kind="stable")
+    scores, positive, weight = scores[order], y[order] > 0, weight[order]
+    ends = np.append(np.flatnonzero(np.diff(scores)), scores.size - 1)  # last place of each tie
+    plus = np.diff(np.cumsum(weight * positive)[ends], prepend=0.0)
+    minus_below = np.cumsum(weight * ~positive)[ends]
+    minus = np.diff(minus_below, prepend=0.0)
+    return float(plus @ (minus_below - 0.5 * minus) / (plus.sum() * minus.sum()))
+
+
+class Halting(Protocol):
+    """What the loop needs of a halting rule: a run of its own per fit."""
+
+    def start(self, problem: Any, seed: int) -> AUCRun: ...
+
+
+@dataclass(frozen=True, eq=False)
+class AUCHalting:
+    """Halt when ROC-AUC has not improved at a check every `every` steps.
+
+    Parameters
+    ----------
+    every : int, default=100
+        Steps between checks: the X of the paper; see `waiting_time`.
+    patience : int, default=1
+        Checks in a row without improvement before halting. 1 is the paper's
+        rule, which halts after few steps and costs accuracy.
+    keep_best : bool, default=False
+        Return the state with the best ROC-AUC seen, not the last one.
+    validation : (X, y) or None, default=None
+        Rows set aside by the caller. None: the training rows, as in the paper.
+        y holds the labels that the estimator was trained with.
+    halt : bool, default=True
+        False only records ROC-AUC in `history_`, for `improvement_waits`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from evenmargin import LinearSVM
+    >>> from evenmargin.stopping import AUCHalting
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> rule = AUCHalting(every=50, patience=5, keep_best=True)
+    >>> svm = LinearSVM(solver="pegasos", stopping=rule, random_state=0).fit(X, y)
+    >>> svm.status_.value
+    'halted: ROC-AUC stopped improving'
+    """
+
+    every: int = 100
+    patience: int = 1
+    keep_best: bool = False
+    validation: Any = None
+    halt: bool = True
+
+    def __post_init__(self) -> None:
+        if not (
+            isinstance(self.every, int) and self.every >= 1 and isinstance(self.patience, int) and self.patience >= 1
+        ):
+            raise ValueError(
+                f"AUCHalting: every={self.every!r} and patience={self.patience!r} must be whole numbers from 1."
+            )
+
+    def start(self, problem: Any, seed: int) -> AUCRun:
+        return AUCRun(self, problem)
+
+
+class AUCRun:
+    """The state of an `AUCHalting` in one fit."""
+
+    def __init__(self, rule: AUCHalting, problem: Any) -> None:
+        self.rule, self.every = rule, rule.every
+        self.X, self.y = problem.X, problem.y
+        if rule.validation is not None:
+            self.X, self.y = rule.validation
+        self.last = self.top = self.auc = 0.5  # the paper's start
+        self.failures = 0
+        self.best: Model | None = None
+
+    def until_check(self, done: int) -> int:
+        return self.every - done % self.every
+
+    def check(self, done: int, coef: NDArray[np.floating], intercept: float) -> bool:
+        """Look at ROC-AUC; True to halt."""
+        self.auc = roc_auc(self.y, self.X @ coef.astype(self.X.dtype, copy=False))
+        # A single failure is judged against the last check, as the paper prints
+        # it; a patient rule against the best so far.
+        improved = self.auc > (self.last if self.rule.patience == 1 else self.top)
+        if self.auc > self.top:
+            self.top = self.auc
+            if self.rule.keep_best:
+                self.best = coef.copy(), intercept
+        self.last = self.auc
+        self.failures = 0 if improved else self.failures + 1
+        return self.rule.halt and self.failures >= self.rule.patience
+
+
+class WaitingTime(NamedTuple):
+    """Steps to the next improvement: mean, interval, and chance per step."""
+
+    mean: float
+    low: float
+    high: float
+    chance: float
+
+    def integers(self) -> NDArray[np.int64]:
+        """The whole numbers in the interval: the X to search over."""
+        return np.arange(max(1, math.ceil(self.low)), max(1, math.floor(self.high)) + 1)
+
+
+def improvement_waits(auc: ArrayLike, baseline: float = 0.5) -> NDArray[np.int64]:
+    """Steps between improvements over the best so far, from ROC-AUC after each step.
+
+    Examples
+    --------
+    >>> from evenmargin.stopping import improvement_waits
+    >>> improvement_waits([0.5, 0.6, 0.6, 0.55, 0.7])
+    array([2, 3])
+    """
+    auc = np.asarray(auc, dtype=np.float64)
+    before = np.maximum.accumulate(np.concatenate([[baseline], auc[:-1]]))
+    return np.diff(np.flatnonzero(auc > before) + 1, prepend=0)
+
+
+def waiting_time(waits: ArrayLike, confidence: float = 0.95) -> WaitingTime:
+    """Mean wait for an improvement, with a confidence interval.
+
+    Waits k_1..k_m (steps, each at least 1) are taken as geometric. p̂ = m/Σk is
+    corrected for its bias to p̂ − p̂(1−p̂)/m, and the mean wait 1/p̂ gets the
+    interval 1/p̂ ± z·sqrt((1−p̂)/p̂²/(m−1)). The paper prints p̂ − p̂/(1−p̂), which
+    is negative, and an interval that covers the mean 30 % of the time.
+
+    Parameters
+    ----------
+    waits : array-like of int
+    confidence : float, default=0.95
+
+    Examples
+    --------
+    >>> from evenmargin.stopping import waiting_time
+    >>> estimate = waiting_time([3, 5, 2, 6, 4, 4])
+    >>> estimate.mean
+    4.0
+    >>> estimate.integers()
+    array([1, 2, 3, 4, 5, 6, 7])
+    """
+    waits = np.asarray(waits, dtype=np.float64)
+    if waits.ndim != 1 or waits.size < 2 or not np.all(waits >= 1):
+        raise ValueError("waiting_time needs at least two waits, each of one step or more.")
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence={confidence!r} must lie between 0 and 1.")
+    from scipy.stats import norm
+
+    m = waits.size
+    chance = m / waits.sum()
+    half = norm.ppf(0.5 + 0.5 * confidence) * math.sqrt((1.0 - chance) / chance**2 / (m - 1))
+    mean = 1.0 / chance
+    return WaitingTime(mean, mean - half, mean + half, chance - chance * (1.0 - chance) / m)

@@ -1,0 +1,93 @@
+"""What a row costs: class weights times sample weights.
+
+Totals count sample weights, so that a weight of 2 is a row twice and a weight
+of 0 no row at all, also for "balanced" and "inverse".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["minority_is_positive", "row_costs"]
+
+Array = NDArray[np.float64]
+
+
+def _balanced(totals: Array) -> Array:
+    return np.asarray(totals.sum() / (2.0 * totals))
+
+
+def _inverse(totals: Array) -> Array:
+    return np.asarray(1.0 / totals)
+
+
+_RULES: dict[str, Callable[[Array], Array]] = {"balanced": _balanced, "inverse": _inverse}
+
+
+def row_costs(
+    class_weight: Any,
+    labels: NDArray[Any],
+    positive: NDArray[np.bool_],
+    sample_weight: Array,
+    totals: Array | None = None,
+) -> Array:
+    """The cost of every row of a two-class problem.
+
+    Parameters
+    ----------
+    class_weight : None, "balanced", "inverse", dict or callable
+        "balanced": total/(2·total of the class). "inverse": 1/total of the
+        class (Lu and Zhou, eq. 8). dict: by label, 1 where a label is missing.
+        callable: takes the two totals (negative, positive), returns two weights.
+    labels : ndarray of shape (n,)
+        The labels as the user gave them; a dict speaks of these.
+    positive : bool ndarray of shape (n,)
+        The class of the row in this problem (one class against the rest).
+    sample_weight : ndarray of shape (n,)
+    totals : ndarray of shape (2,), optional
+        Weight of the negative and of the positive class, where these rows are
+        part of something larger.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from evenmargin.weights import row_costs
+    >>> y = np.array([0, 0, 0, 1])
+    >>> row_costs("balanced", y, y == 1, np.ones(4))
+    array([0.66666667, 0.66666667, 0.66666667, 2.        ])
+    """
+    if class_weight is None:
+        return sample_weight
+    if isinstance(class_weight, Mapping):
+        return sample_weight * _by_label(class_weight, labels)
+    rule = class_weight if callable(class_weight) else _RULES.get(class_weight)
+    if rule is None:
+        raise ValueError(
+            f"class_weight={class_weight!r} is unknown; choose None, 'balanced', 'inverse', "
+            "a dict of label: weight, or a callable."
+        )
+    if totals is None:
+        totals = np.array([sample_weight[~positive].sum(), sample_weight[positive].sum()])
+    with np.errstate(divide="ignore"):  # a class that a stream has not shown yet
+        weights = np.asarray(rule(totals), dtype=np.float64)
+    return sample_weight * weights[positive.astype(np.intp)]
+
+
+def _by_label(weights: Mapping[Any, float], labels: NDArray[Any]) -> Array:
+    classes, place = np.unique(labels, return_inverse=True)
+    unknown = [label for label in weights if label not in classes.tolist()]
+    if unknown:
+        raise ValueError(f"class_weight names {unknown}, but the classes are {classes.tolist()}.")
+    each = np.array([float(weights.get(label, 1.0)) for label in classes.tolist()])
+    if not np.all(np.isfinite(each) & (each > 0)):
+        raise ValueError(f"class_weight must give each class a finite weight above 0, not {dict(weights)}.")
+    return np.asarray(each[place])
+
+
+def minority_is_positive(positive: NDArray[np.bool_], sample_weight: Array) -> bool:
+    """Whether the class marked True is the lighter one; on a tie it is."""
+    return bool(sample_weight[positive].sum() <= sample_weight[~positive].sum())
