@@ -23,12 +23,12 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, help="Support vect
 def _machines(seed: int) -> dict[str, dict[str, Any]]:
     """The machines of the demonstration, by kind and name."""
     return {
-        "plain machines": {
+        "plain": {
             "hinge": LinearSVM(C=0.1, random_state=seed),
             "log loss": LinearSVM(C=0.1, loss="log", random_state=seed),
             "LSGD": papers.lsgd(T=100_000, random_state=seed),
         },
-        "even-margin machines": {
+        "even margin": {
             "hinge": LinearSVM(C=0.1, class_weight="balanced", random_state=seed),
             "log loss": LinearSVM(C=0.1, loss="log", class_weight="balanced", random_state=seed),
             "WLSGD": papers.wlsgd(T=100_000, random_state=seed),

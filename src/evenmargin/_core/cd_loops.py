@@ -52,9 +52,11 @@ def epoch(
     least = np.inf
     k = 0
     while k < n_active:
-        # A 64-bit linear congruential step picks the next row (Knuth's constants).
-        seed[0] = seed[0] * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
-        other = k + np.int64((seed[0] >> np.uint64(33)) % np.uint64(n_active - k))
+        # Marsaglia's xorshift picks the next row.
+        seed[0] ^= seed[0] << np.uint64(13)
+        seed[0] ^= seed[0] >> np.uint64(7)
+        seed[0] ^= seed[0] << np.uint64(17)
+        other = k + np.int64((seed[0] >> np.uint64(11)) % np.uint64(n_active - k))
         i = active[other]
         active[other] = active[k]
         active[k] = i

@@ -93,7 +93,7 @@ class DualCD(Solver):
             s=s,
             constant=np.array([s * float(alpha @ problem.y)]),
             active=np.arange(n),
-            seed=np.array([control.seed], dtype=np.uint64),
+            seed=np.array([0x9E3779B97F4A7C15 ^ control.seed], dtype=np.uint64),
             n_active=n,
         )
 

@@ -138,9 +138,9 @@ class Lbfgs(Solver):
         if issparse(X):
             diagonal[: X.shape[1]] += X.multiply(X).T @ price
         else:
-            for start in range(0, X.shape[0], 1024):
-                tile = X[start : start + 1024].astype(np.float64)
-                diagonal[: X.shape[1]] += price[start : start + 1024] @ np.square(tile, out=tile)
+            for start in range(0, X.shape[0], 256):
+                tile = X[start : start + 256].astype(np.float64)
+                diagonal[: X.shape[1]] += price[start : start + 256] @ np.square(tile, out=tile)
         if learned:
             diagonal[-1] += price.sum()
         return diagonal

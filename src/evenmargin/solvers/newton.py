@@ -40,7 +40,7 @@ Array = NDArray[np.float64]
 _KAPPA, _GROWTH, _KAPPA_MAX = 3.0, 3.0, 1e8
 # Entries of X up to which the last digits are worth a few more steps.
 _POLISH_UP_TO = 1_000_000
-_TILE = 1024  # rows of X copied at a time for the matrix
+_TILE = 256  # rows of X copied at a time for the matrix
 
 
 @dataclass
@@ -158,8 +158,12 @@ class Newton(Solver):
     def _matrix(self, problem: Problem, second: Array) -> Array:
         """I + Xᵀ diag(second) X with the intercept as last row and column."""
         d = problem.shape[1]
-        matrix = np.zeros((d + 1, d + 1))
-        weighted_gram(problem, np.flatnonzero(second), second, matrix)
+        matrix = np.zeros((d + 1, d + 1), order="F")  # as BLAS wants it
+        weighted_gram(problem, np.flatnonzero(second > 0), second, matrix)
+        if np.any(second < 0):  # only where polishing a loss that is not convex
+            matrix *= -1.0
+            weighted_gram(problem, np.flatnonzero(second < 0), -second, matrix)
+            matrix *= -1.0
         matrix[np.arange(d), np.arange(d)] += 1.0
         if not (problem.free or problem.augmented):
             matrix[-1, :] = 0.0
@@ -213,20 +217,21 @@ def _zero(along: Callable[[float], float]) -> float:
 
 
 def weighted_gram(problem: Problem, rows: NDArray[np.intp], weight: Array, out: Array) -> None:
-    """Lower half of out += Σ weight_i (x_i; 1)(x_i; 1)ᵀ over the given rows."""
+    """Lower half of `out` (in Fortran's order) += Σ weight_i (x_i; 1)(x_i; 1)ᵀ over the given rows."""
     if issparse(problem.X):
         _core.newton_loops.sparse_gram(*problem.rows, rows, weight, out)
         return
+    buffer = np.empty((min(_TILE, rows.size), out.shape[0]))
     for start in range(0, rows.size, _TILE):
         chosen = rows[start : start + _TILE]
-        root = np.sqrt(weight[chosen])
-        tile = problem.X[chosen] * root[:, None]
-        out[:-1, :-1] += tile.T @ tile
-        out[-1, :-1] += root @ tile
-        out[-1, -1] += root @ root
+        tile, root = buffer[: chosen.size], np.sqrt(weight[chosen])
+        np.multiply(problem.X[chosen], root[:, None], out=tile[:, :-1])
+        tile[:, -1] = root
+        linalg.blas.dsyrk(1.0, tile.T, beta=1.0, c=out, lower=1, overwrite_c=1)
 
 
 def _solve(matrix: Array, right: Array) -> Array:
+    """matrix⁻¹ right, from the lower half; a step that still descends where it is not definite."""
     try:
         factor = linalg.cho_factor(matrix, lower=True, check_finite=False)
         return linalg.cho_solve(factor, right, check_finite=False)

@@ -1,0 +1,41 @@
+"""Data for the tests: generated, bundled with scikit-learn, or the papers' own where present."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, make_classification
+from sklearn.preprocessing import StandardScaler
+
+
+def imbalanced(n=200, d=6, ratio=0.85, seed=0, dtype=np.float64):
+    """A small two-class problem with overlapping classes of unequal size; labels −1 and +1."""
+    X, y = make_classification(
+        n_samples=n, n_features=d, n_informative=d - 1, n_redundant=1, n_clusters_per_class=1,
+        weights=[ratio], flip_y=0.05, class_sep=0.8, random_state=seed,
+    )  # fmt: skip
+    return np.ascontiguousarray(X, dtype=dtype), np.where(y == 1, 1, -1)
+
+
+@pytest.fixture(scope="session")
+def breast():
+    X, y = load_breast_cancer(return_X_y=True)
+    return StandardScaler().fit_transform(X), y
+
+
+@pytest.fixture(scope="session")
+def papers_data():
+    """A function that loads one of the papers' data sets, or skips the test."""
+    folder = Path(os.environ.get("EVENMARGIN_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+    def load(name):
+        path = folder / f"{name}.npz"
+        if not path.exists():
+            pytest.skip(f"{path.name} of the papers' data is not here: set EVENMARGIN_DATA to its folder")
+        with np.load(path) as arrays:
+            return {key: arrays[key] for key in arrays.files}
+
+    return load

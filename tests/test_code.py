@@ -1,0 +1,45 @@
+"""Lint, types, the import contract, and the command: part of the test command, so that they cannot rot."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(
+    "command", [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"], ["lint-imports"]], ids=" ".join
+)
+def test_the_code_is_clean(command):
+    tool = shutil.which(command[0], path=str(Path(sys.executable).parent)) or shutil.which(command[0])
+    assert tool, f"{command[0]} is part of the test extra"
+    done = subprocess.run([tool, *command[1:]], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_demo_compares_plain_and_even_machines():
+    done = subprocess.run([sys.executable, "-m", "evenmargin", "demo"], capture_output=True, text=True, check=True)
+    figures = {}
+    kind = None
+    for line in done.stdout.splitlines():
+        if line.strip() in ("plain", "even margin"):
+            kind = line.strip()
+        elif found := re.match(r"\s*(\w+(?: loss)?)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)", line):
+            figures[kind, found[1]] = [float(figure) for figure in found.groups()[1:]]
+    assert len(figures) == 8
+    for name in ("hinge", "log loss"):
+        assert figures["even margin", name][0] > figures["plain", name][0] + 0.05
+    for gmean, sensitivity, specificity, auc, _ in figures.values():
+        assert abs(gmean - (sensitivity * specificity) ** 0.5) < 2e-3
+        assert 0.9 < auc <= 1
+
+
+def test_the_version_is_printed():
+    done = subprocess.run([sys.executable, "-m", "evenmargin", "--version"], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"evenmargin \d+\.\d+\.\d+\S*\n", done.stdout)
