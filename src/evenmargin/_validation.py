@@ -55,11 +55,13 @@ def validate_training(
 
 def _check_magnitude(X: Any) -> None:
     """Refuse values whose squares, summed and weighted, would overflow."""
-    entries = X.data if issparse(X) else X
-    if entries.size == 0:
-        return
+    entries = X.data if issparse(X) else X.ravel()
+    limit = float(np.finfo(X.dtype).max) ** (1.0 / 3.0)
+    with np.errstate(over="ignore"):
+        if float(np.dot(entries, entries)) <= limit * limit:  # one pass, and nearly always enough
+            return
     largest = max(float(entries.max()), -float(entries.min()))
-    if largest > float(np.finfo(X.dtype).max) ** (1.0 / 3.0):
+    if largest > limit:
         raise ValueError(
             f"X has values up to {largest:.1e}, too large to square in {X.dtype}: "
             "scale the features first, for example with sklearn.preprocessing.StandardScaler."
@@ -68,25 +70,20 @@ def _check_magnitude(X: Any) -> None:
 
 def drop_weightless(
     X: Any, y: NDArray[Any], weight: NDArray[np.float64]
-) -> tuple[Any, NDArray[Any], NDArray[np.float64]]:
-    """Rows of weight 0 are no rows; the rest must weigh something and hold two classes."""
+) -> tuple[Any, NDArray[Any], NDArray[np.float64], NDArray[Any]]:
+    """Rows of weight 0 are no rows; the rest must hold two classes, which are returned too."""
     keep = weight > 0
     if not keep.any():
         raise ValueError("All sample weights are zero: at least two rows of different classes need a weight above 0.")
+    if not keep.all():
+        X, y, weight = X[keep], y[keep], weight[keep]
     classes = np.unique(y)
     if classes.size < 2:
+        left = "" if keep.all() else ", once rows of weight 0 are left out"
         raise ValueError(
-            f"The target has one class only ({classes[0]!r}); a classifier needs rows of at least two classes."
+            f"The target has one class only ({classes[0]!r}){left}; a classifier needs rows of at least two classes."
         )
-    if keep.all():
-        return X, y, weight
-    left = np.unique(y[keep])
-    if left.size < 2:
-        raise ValueError(
-            f"After leaving out rows of weight 0 only one class is left ({left[0]!r}); "
-            "a classifier needs rows of at least two classes."
-        )
-    return X[keep], y[keep], weight[keep]
+    return X, y, weight, classes
 
 
 def seed_from(random_state: Any) -> int:

@@ -203,8 +203,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        X, y, weight = drop_weightless(*validate_training(self, X, y, sample_weight))
-        classes = np.unique(y)
+        X, y, weight, classes = drop_weightless(*validate_training(self, X, y, sample_weight))
         before = self if self.warm_start and _same_shape(self, classes, X.shape[1]) else None
         self.classes_ = classes
         seed = seed_from(self.random_state)

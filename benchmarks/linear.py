@@ -1,0 +1,225 @@
+"""Linear machines against scikit-learn: time as a ratio in one run, memory, start-up.
+
+    python benchmarks/linear.py [--data FOLDER] [--repeats 5] [--quick]
+
+Prints Markdown tables. The data are the papers' own (ijcnn1, adult_a9a as CSR,
+mnist, shuttle) as .npz files in FOLDER or in $EVENMARGIN_DATA. Each ratio is the
+median time of the peer over ours, the two taking turns so that a busy machine
+hits both; above 1 we are faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import time
+import tracemalloc
+import warnings
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import sklearn
+from scipy.sparse import csr_array, issparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.svm import LinearSVC
+
+import evenmargin
+from evenmargin import LinearSVM, papers
+
+HERE = Path(__file__).parent
+warnings.simplefilter("ignore", ConvergenceWarning)
+
+
+def load(folder: Path, name: str, dtype: type) -> tuple:
+    """Features scaled to at most 1 in size, and labels."""
+    path = folder / f"{name}.npz"
+    if not path.exists():
+        sys.exit(f"{path} is missing: give the folder of the papers' data by --data or EVENMARGIN_DATA.")
+    with np.load(path) as arrays:
+        X, y = arrays["X"].astype(dtype), arrays["y"].astype(np.int64)
+    if name in ("mnist", "shuttle"):
+        X /= np.maximum(np.abs(X).max(axis=0), 1) if name == "shuttle" else 255
+    return (csr_array(X) if name == "adult_a9a" else np.ascontiguousarray(X)), y
+
+
+def alternate(first, second, repeats: int) -> tuple[float, float]:
+    """Median seconds of two functions that take turns."""
+    times: tuple[list, list] = ([], [])
+    for _ in range(repeats):
+        for function, taken in zip((first, second), times, strict=True):
+            started = time.perf_counter()
+            function()
+            taken.append(time.perf_counter() - started)
+    return float(np.median(times[0])), float(np.median(times[1]))
+
+
+def objective(model, X, y, C, loss, augmented) -> float:
+    w, b = model.coef_[0].astype(np.float64), float(model.intercept_[0])
+    slack = np.maximum(0, 1 - y * (X @ w + b)) if loss == "hinge" else np.logaddexp(0, -y * (X @ w + b))
+    return 0.5 * w @ w + (0.5 * b * b if augmented else 0) + C * slack.sum()
+
+
+def table(title: str, header: list[str], rows: list[list]) -> None:
+    print(f"\n### {title}\n")
+    print("| " + " | ".join(header) + " |")
+    print("|" + "---|" * len(header))
+    for row in rows:
+        print("| " + " | ".join(str(cell) for cell in row) + " |", flush=True)
+
+
+def layout(X) -> str:
+    return f"{X.shape[0]} × {X.shape[1]} {'CSR' if issparse(X) else 'dense'} {X.dtype}"
+
+
+def sgd(folder: Path, repeats: int, epochs: int = 20) -> None:
+    rows = []
+    for name in ("ijcnn1", "shuttle", "mnist", "adult_a9a"):
+        for dtype in (np.float64, np.float32):
+            X, y = load(folder, name, dtype)
+            peer = SGDClassifier(alpha=1e-4, fit_intercept=False, max_iter=epochs, tol=None, random_state=0)
+            ours = LinearSVM(alpha=1e-4, intercept=None, solver="pegasos", max_iter=epochs * len(y), random_state=0)
+            ours.fit(X, y)
+            theirs, own = alternate(lambda: peer.fit(X, y), lambda: ours.fit(X, y), repeats)  # noqa: B023
+            rows.append(
+                [
+                    name,
+                    layout(X),
+                    f"{1e3 * theirs / epochs:.1f}",
+                    f"{1e3 * own / epochs:.1f}",
+                    f"**{theirs / own:.1f}**",
+                ]
+            )
+    table(
+        f"One epoch of SGD, hinge ({epochs} epochs a fit, validation and certificate included)",
+        ["data", "X", "SGDClassifier ms", "LinearSVM(solver='pegasos') ms", "ratio"], rows,
+    )  # fmt: skip
+
+
+def exact(folder: Path, repeats: int) -> None:
+    rows = []
+    for name in ("ijcnn1", "shuttle", "mnist", "adult_a9a"):
+        X, y = load(folder, name, np.float64)
+        peer = LinearSVC(loss="hinge", max_iter=1_000_000, random_state=0).fit(X, y)
+        target = objective(peer, X, y, 1.0, "hinge", True)
+        for solver in ("newton", "dual_cd"):
+            for tol in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9):
+                ours = LinearSVM(intercept="augmented", solver=solver, tol=tol, random_state=0).fit(X, y)
+                if ours.objective_ <= target * (1 + 1e-12):
+                    break
+            few = repeats if name != "mnist" else max(3, repeats // 2)
+            theirs, own = alternate(lambda: peer.fit(X, y), lambda: ours.fit(X, y), few)  # noqa: B023
+            rows.append(
+                [name, layout(X), f"{target:.4f}", f"{theirs:.3f}", solver, f"{tol:.0e}", f"{ours.objective_:.4f}",
+                 f"{ours.dual_gap_ / ours.objective_:.0e}", f"{own:.3f}", f"**{theirs / own:.1f}**"]
+            )  # fmt: skip
+            print(rows[-1], file=sys.stderr, flush=True)
+    table(
+        "The exact hinge at C = 1, to the objective of LinearSVC at its default tol (max_iter raised until it converges)",
+        ["data", "X", "LinearSVC objective", "s", "our solver", "tol", "objective", "gap", "s", "ratio"], rows,
+    )  # fmt: skip
+
+
+def logistic(folder: Path, repeats: int) -> None:
+    rows = []
+    for name in ("ijcnn1", "shuttle", "adult_a9a"):
+        X, y = load(folder, name, np.float64)
+        peer = LogisticRegression(tol=1e-6, max_iter=10_000).fit(X, y)
+        target = objective(peer, X, y, 1.0, "log", False)
+        ours = LinearSVM(loss="log", tol=1e-8).fit(X, y)
+        assert ours.objective_ <= target * (1 + 1e-9)
+        theirs, own = alternate(lambda: peer.fit(X, y), lambda: ours.fit(X, y), repeats)  # noqa: B023
+        rows.append([name, layout(X), f"{theirs:.3f}", ours.solver_, f"{own:.3f}", f"**{theirs / own:.1f}**"])
+    table(
+        "Log loss at C = 1, at or below the objective of LogisticRegression(tol=1e-6)",
+        ["data", "X", "LogisticRegression s", "our solver", "s", "ratio"], rows,
+    )  # fmt: skip
+
+
+def million_steps(folder: Path) -> None:
+    X, y = load(folder, "mnist", np.float32)
+    rows = []
+    for name, paper in (("lsgd", 597.53), ("wlsgd", 633.60)):
+        machine = getattr(papers, name)(random_state=0)
+        machine.fit(X[:500], y[:500])
+        started = time.perf_counter()
+        machine.fit(X, y)
+        seconds = time.perf_counter() - started
+        rows.append([name.upper(), machine.n_iter_, f"{paper:.0f}", f"{seconds:.2f}"])
+    table(
+        "The log-loss paper's linear run on MNIST, 10⁶ steps (its machine is not ours: a reading, not a ratio)",
+        ["machine", "steps", "paper s", "here s"], rows,
+    )  # fmt: skip
+
+
+def memory(folder: Path) -> None:
+    rows = []
+    for name in ("mnist", "ijcnn1"):
+        for dtype in (np.float32, np.float64):
+            X, y = load(folder, name, dtype)
+            for options in (
+                {"solver": "pegasos"}, {"solver": "dual_cd"}, {"solver": "newton"}, {"solver": "lbfgs", "loss": "log"},
+            ):  # fmt: skip
+                machine = LinearSVM(C=0.01, tol=1e-2, random_state=0, **options).fit(X[:2000], y[:2000])
+                tracemalloc.start()
+                machine.fit(X, y)
+                extra = tracemalloc.get_traced_memory()[1] - 0
+                tracemalloc.stop()
+                rows.append([name, layout(X), options["solver"], f"{100 * extra / X.nbytes:.1f} %"])
+    table("Peak of what a fit allocates, against X", ["data", "X", "solver", "share of X"], rows)
+
+
+def startup(repeats: int) -> None:
+    def seconds(code: str) -> float:
+        taken = []
+        for _ in range(repeats + 1):
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+            taken.append(float(done.stdout))
+        return float(np.median(taken[1:]))
+
+    clock = "import time; t = time.perf_counter()\n"
+    peer = "import sklearn.linear_model, sklearn.svm\n"
+    over = seconds(peer + clock + "import evenmargin\nprint(time.perf_counter() - t)")
+    data = (
+        peer + "import evenmargin, numpy as np\nX = np.random.default_rng(0).normal(size=(500, 5)); y = X[:, 0] > 1\n"
+    )
+    rows = [["import evenmargin, scikit-learn's linear_model and svm being imported", f"{over:.3f}"]]
+    for options in ("", "solver='pegasos'", "loss='log'"):
+        first = seconds(data + clock + f"evenmargin.LinearSVM({options}).fit(X, y)\nprint(time.perf_counter() - t)")
+        rows.append([f"first LinearSVM({options}).fit in a process, compiled loops on disk", f"{first:.3f}"])
+    table("Start-up", ["", "s"], rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--data", type=Path, default=os.environ.get("EVENMARGIN_DATA", HERE.parents[1] / "shared" / "data")
+    )
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--only", choices=["sgd", "exact", "logistic", "steps", "memory", "startup"])
+    given = parser.parse_args()
+    folder = Path(given.data)
+    print(
+        f"{date.today()}, {os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, "
+        f"scikit-learn {sklearn.__version__}, NumPy {np.__version__}, evenmargin {evenmargin.__version__}; "
+        f"median of {given.repeats}."
+    )
+    parts = {
+        "sgd": lambda: sgd(folder, given.repeats),
+        "exact": lambda: exact(folder, given.repeats),
+        "logistic": lambda: logistic(folder, given.repeats),
+        "steps": lambda: million_steps(folder),
+        "memory": lambda: memory(folder),
+        "startup": lambda: startup(given.repeats),
+    }
+    for name, part in parts.items():
+        if given.only in (None, name):
+            part()
+
+
+if __name__ == "__main__":
+    main()
