@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import caching
-from numba.extending import overload
+from llvmlite import ir
+from numba.core import caching, cgutils, types
+from numba.extending import intrinsic, overload
 
-__all__ = ["jit", "overload"]
+__all__ = ["jit", "overload", "prefetch"]
 
 # Sums may be reordered and fused, which is what lets LLVM vectorise a dot
 # product; NaN and infinity keep their meaning.
@@ -95,3 +96,34 @@ def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     if hasattr(compiled, "_cache") and cache_folder() is not None:
         compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]
     return compiled
+
+
+@intrinsic
+def _prefetch(typingctx: Any, array: Any, i: Any, j: Any) -> Any:
+    """Ask for the cache line of array[i, j] (of array[i] where it has one axis)."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array_type = signature.args[0]
+        view = context.make_array(array_type)(context, builder, args[0])
+        places = [
+            context.cast(builder, value, kind, types.intp)
+            for value, kind in zip(args[1:], signature.args[1:], strict=True)
+        ]
+        item = cgutils.get_item_pointer(context, builder, array_type, view, places[: array_type.ndim])
+        flag = ir.IntType(32)
+        hint = builder.module.declare_intrinsic(
+            "llvm.prefetch", [cgutils.voidptr_t], ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, flag, flag, flag])
+        )
+        builder.call(hint, [builder.bitcast(item, cgutils.voidptr_t), flag(0), flag(3), flag(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, i, j), generate
+
+
+def prefetch(array: Any, i: int, j: int) -> None:
+    """Hint that array[i, j] is read soon; nothing in Python."""
+
+
+@overload(prefetch)
+def _compiled_prefetch(array, i, j):  # type: ignore[no-untyped-def]
+    return lambda array, i, j: _prefetch(array, i, j)

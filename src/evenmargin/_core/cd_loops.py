@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ._jit import jit
-from .rows import add, dot, square
+from ._jit import jit, prefetch
+from .rows import add, dot, fetch, square
 
 
 @jit
@@ -50,17 +50,21 @@ def epoch(
     """
     most = -np.inf
     least = np.inf
-    k = 0
-    while k < n_active:
+    for k in range(n_active):
         # Marsaglia's xorshift picks the next row.
         seed[0] ^= seed[0] << np.uint64(13)
         seed[0] ^= seed[0] >> np.uint64(7)
         seed[0] ^= seed[0] << np.uint64(17)
         other = k + np.int64((seed[0] >> np.uint64(11)) % np.uint64(n_active - k))
-        i = active[other]
-        active[other] = active[k]
-        active[k] = i
-
+        active[k], active[other] = active[other], active[k]
+    ahead = 8 if w.size <= 256 else 3
+    k = 0
+    while k < n_active:
+        i = active[k]
+        soon = active[min(k + ahead, n_active - 1)]
+        fetch(rows, soon)
+        prefetch(alpha, soon, 0)
+        prefetch(curvature, soon, 0)
         gradient = y[i] * (dot(rows, i, w) + s * constant[0] + b) - 1.0 + ridge[i] * alpha[i]
         projected = gradient
         if alpha[i] <= 0.0:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._bridge import bridge
+from ._jit import prefetch
 
 
 class Dense(NamedTuple):
@@ -36,6 +37,14 @@ class Dense(NamedTuple):
         for j in range(self.X.shape[1]):
             total += self.X[i, j] * self.X[i, j]
         return total
+
+    def fetch(self, i: int) -> None:
+        # Every line of a short row; of a long one a line in each kilobyte, from
+        # where the hardware follows.
+        line = 64 // self.X.itemsize
+        stride = line if self.X.shape[1] <= 8 * line else 16 * line
+        for j in range(0, self.X.shape[1], stride):
+            prefetch(self.X, i, j)
 
 
 class Csr(NamedTuple):
@@ -66,6 +75,10 @@ class Csr(NamedTuple):
             total += self.data[k] * self.data[k]
         return total
 
+    def fetch(self, i: int) -> None:
+        prefetch(self.data, self.indptr[i], 0)
+        prefetch(self.indices, self.indptr[i], 0)
+
 
 @bridge
 def dot(self: Any, i: int, w: Any) -> Any:
@@ -83,3 +96,9 @@ def add(self: Any, i: int, scale: float, w: Any) -> None:
 def square(self: Any, i: int) -> Any:
     """The squared norm of row i."""
     return self.square(i)
+
+
+@bridge
+def fetch(self: Any, i: int) -> None:
+    """Start to load row i, which is needed soon."""
+    self.fetch(i)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ._bridge import slope
-from ._jit import jit
-from .rows import add, dot, square
+from ._jit import jit, prefetch
+from .rows import add, dot, fetch, square
 
 # Places in `tally`, the scalars that are carried between calls.
 BIAS = 0  # the intercept; its sum of gradients where it is augmented
@@ -51,14 +51,21 @@ def steps(
     """
     averaging = lagged.size > 0
     projecting = radius < np.inf
+    # Rows are read in random order: ask for one so many steps before it is needed.
+    ahead = 16 if v.size <= 256 else 4
     for k in range(order.size):
         i = order[k]
+        soon = order[min(k + ahead, order.size - 1)]
+        fetch(rows, soon)
+        prefetch(gain, soon, 0)
+        prefetch(y, soon, 0)
         score = 0.0
         b = tally[BIAS]
         if t > 0:
-            score = dot(rows, i, v) / t
+            inverse = 1.0 / t  # ready before the dot product is
+            score = dot(rows, i, v) * inverse
             if bias == AUGMENTED:
-                b /= t
+                b *= inverse
         t += 1
         step = -gain[i] * slope(loss, y[i] * (score + b), y[i]) * y[i]
         if step != 0.0:
