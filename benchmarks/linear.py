@@ -119,7 +119,7 @@ def exact(folder: Path, repeats: int) -> None:
             )  # fmt: skip
             print(rows[-1], file=sys.stderr, flush=True)
     table(
-        "The exact hinge at C = 1, to the objective of LinearSVC at its default tol (max_iter raised until it converges)",
+        "The exact hinge at C = 1, to the objective of LinearSVC at its default tol (max_iter raised)",
         ["data", "X", "LinearSVC objective", "s", "our solver", "tol", "objective", "gap", "s", "ratio"], rows,
     )  # fmt: skip
 

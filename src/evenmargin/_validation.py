@@ -13,7 +13,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 __all__ = [
     "ConvergenceWarning",
@@ -25,6 +31,7 @@ __all__ = [
     "drop_weightless",
     "fit_context",
     "seed_from",
+    "validate_aside",
     "validate_rows",
     "validate_training",
 ]
@@ -41,16 +48,50 @@ def validate_training(
     estimator: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool = True
 ) -> tuple[Any, NDArray[Any], NDArray[np.float64]]:
     """X (C-contiguous or canonical CSR), labels and weights for training."""
-    X, y = validate_data(estimator, X, y, reset=reset, accept_sparse="csr", dtype=_FLOATS, order="C")
-    check_classification_targets(y)
-    if issparse(X) and not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
+    try:
+        X, y = validate_data(estimator, X, y, reset=reset, accept_sparse="csr", dtype=_FLOATS, order="C")
+        check_classification_targets(y)
+        np.unique(y)
+    except TypeError as error:
+        if "'<' not supported" not in str(error) and "of NA" not in str(error):
+            raise  # scikit-learn's own words, on X
+        raise ValueError(f"The labels in y must be of one type, none of them missing ({error}).") from None
+    if issparse(X):
+        X = _canonical(X)
     weight = np.asarray(
         _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True), dtype=np.float64
     )
+    with np.errstate(over="ignore"):
+        if not np.isfinite(weight.sum()):
+            raise ValueError("sample_weight adds up to infinity: choose smaller weights, say divided by their mean.")
     _check_magnitude(X)
     return X, np.asarray(y), weight
+
+
+def _canonical(X: Any) -> Any:
+    """A CSR matrix that compiled loops can trust: indices in range, none twice in a row."""
+    try:
+        X.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(f"X is not a valid CSR matrix: {error}.") from None
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def validate_aside(estimator: Any, rows: Any, classes: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
+    """(X, y) set aside for a halting rule: the columns and the classes of the fit."""
+    try:
+        X, y = rows
+    except (TypeError, ValueError):
+        raise ValueError("stopping: validation must be a pair (X, y) of rows set aside.") from None
+    X, y = validate_rows(estimator, X), column_or_1d(y)
+    check_consistent_length(X, y)
+    unknown = sorted(set(y.tolist()) - set(classes.tolist()), key=str)
+    if unknown:
+        raise ValueError(f"stopping: the rows set aside have labels {unknown} that the training rows have not.")
+    return X, y
 
 
 def _check_magnitude(X: Any) -> None:
@@ -81,7 +122,8 @@ def drop_weightless(
     if classes.size < 2:
         left = "" if keep.all() else ", once rows of weight 0 are left out"
         raise ValueError(
-            f"The target has one class only ({classes[0]!r}){left}; a classifier needs rows of at least two classes."
+            f"The target has one class only ({classes.tolist()[0]!r}){left}; "
+            "a classifier needs rows of at least two classes."
         )
     return X, y, weight, classes
 

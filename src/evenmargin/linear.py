@@ -24,6 +24,7 @@ from ._validation import (
     drop_weightless,
     fit_context,
     seed_from,
+    validate_aside,
     validate_rows,
     validate_training,
 )
@@ -35,6 +36,9 @@ from .stopping import AUCHalting
 from .weights import minority_is_positive, row_costs
 
 __all__ = ["LinearSVM"]
+
+# Above it, squares of prices times squares of features would overflow.
+_LARGEST_PRICE = 1e60
 
 
 def _has_probabilities(estimator: Any) -> bool:
@@ -205,26 +209,27 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         X, y, weight, classes = drop_weightless(*validate_training(self, X, y, sample_weight))
         before = self if self.warm_start and _same_shape(self, classes, X.shape[1]) else None
-        self.classes_ = classes
         seed = seed_from(self.random_state)
         tasks = _tasks(classes)
-        problems = [self._problem(X, y, weight, which) for which in tasks]
+        problems = [self._problem(X, y, weight, classes, which) for which in tasks]
         solver = get_solver(self.solver, problems[0][0])
         with _one_blas_thread(), progress_bars(bool(self.verbose)) as open_bar:
             solutions = Parallel(n_jobs=self.n_jobs, prefer="threads")(
                 delayed(run)(
-                    problem, solver, self._control(which, problem, sign, seed, before, open_bar(classes[which]))
+                    problem,
+                    solver,
+                    self._control(classes, which, problem, sign, seed, before, open_bar(classes[which])),
                 )
                 for which, (problem, sign) in zip(tasks, problems, strict=True)
             )
-        self._store(solver, solutions, [sign for _, sign in problems], X.dtype)
+        self._store(solver, solutions, [sign for _, sign in problems], X.dtype, classes)
         self._stream = {
             "totals": np.array([weight[y == label].sum() for label in classes]),
             "rows": y.size,
             "steps": self.n_iter_ if isinstance(solver, Pegasos) else y.size,
             "seed": seed,
         }
-        self._warn_unless_converged(solver, solutions)
+        self._warn_unless_converged(solver, solutions, [problem for problem, _ in problems])
         return self
 
     @available_if(_can_stream)
@@ -261,23 +266,23 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             X, y, weight = X[keep], y[keep], weight[keep]
         if y.size == 0:
             return self
-        stream = self._stream
-        stream["totals"] += [weight[y == label].sum() for label in self.classes_]
-        stream["rows"] += y.size
-        order = np.random.default_rng([stream["seed"], stream["rows"]]).permutation(y.size)
+        stream, classes = self._stream, self.classes_
+        totals = stream["totals"] + [weight[y == label].sum() for label in classes]
+        rows = stream["rows"] + y.size
+        order = np.random.default_rng([stream["seed"], rows]).permutation(y.size)
         results, signs, solver = [], [], Pegasos()
-        for which in _tasks(self.classes_):
-            problem, sign = self._problem(X, y, weight, which, stream["totals"])
+        for which in _tasks(classes):
+            problem, sign = self._problem(X, y, weight, classes, which, totals)
             if isinstance(self.solver, Pegasos):
                 solver = self.solver
-            control = self._control(which, problem, sign, 0, self, None)
-            control.sampling, control.steps = Given(order, population=stream["rows"]), stream["steps"]
+            control = self._control(classes, which, problem, sign, 0, self, None)
+            control.sampling, control.steps = Given(order, population=rows), stream["steps"]
             control.max_iter, control.halting, control.certify = y.size, None, False
             results.append(run(problem, replace(solver, refine=False), control))
             signs.append(sign)
-        stream["steps"] += y.size
-        self._store(solver, results, signs, X.dtype)
-        self.n_iter_ = stream["steps"]
+        self._store(solver, results, signs, self.coef_.dtype, classes)
+        self._stream = {**stream, "totals": totals, "rows": rows, "steps": stream["steps"] + y.size}
+        self.n_iter_ = self._stream["steps"]
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.floating]:
@@ -293,7 +298,10 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         X = validate_rows(self, X)
-        scores = np.asarray(X @ self.coef_.T) + self.intercept_
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = np.asarray(X @ self.coef_.T) + self.intercept_
+        if np.isnan(scores).any():
+            raise ValueError(f"X has values up to {abs(X).max():.1e}, so large that a score overflows {X.dtype}.")
         return scores.ravel() if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -342,11 +350,12 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X: Any,
         y: NDArray[Any],
         weight: NDArray[np.float64],
+        classes: NDArray[Any],
         which: int,
         totals: NDArray[np.float64] | None = None,
     ) -> tuple[Problem, float]:
         """One class against the rest, the minority as +1, and the sign that turns its scores back."""
-        positive = y == self.classes_[which]
+        positive = y == classes[which]
         pair = None
         if totals is not None:
             pair = np.array([totals.sum() - totals[which], totals[which]])
@@ -355,14 +364,17 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             rare = minority_is_positive(positive, weight)
         n_total = float(weight.sum() if totals is None else totals.sum())
         C = float(self.C) if self.alpha is None else 1.0 / (float(self.alpha) * n_total)
-        price = C * row_costs(self.class_weight, y, positive, weight, pair)
-        if not np.all(np.isfinite(price) & (price > 0)):
+        with np.errstate(over="ignore"):
+            price = C * row_costs(self.class_weight, y, positive, weight, pair, classes)
+        if not (price.min() > 0 and price.max() < _LARGEST_PRICE):  # also where it is NaN
             raise ValueError(
                 f"C times the weights runs from {price.min():.1e} to {price.max():.1e}: choose C (or alpha), "
-                "class_weight and sample_weight so that every row has a finite price above 0."
+                f"class_weight and sample_weight so that every row has a price above 0 and below {_LARGEST_PRICE:.0e}."
             )
         sign = 1.0 if rare else -1.0
         intercept = self.intercept
+        if isinstance(intercept, bool | np.bool_):
+            raise ValueError(f"intercept={intercept} is no choice: use 'free' to learn it, None for none, or a number.")
         if intercept is not None and not isinstance(intercept, str):
             intercept = sign * float(intercept)
         loss = get_loss(self.loss)
@@ -373,15 +385,22 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return Problem(X, labels, price, loss, intercept, radius), sign
 
     def _control(
-        self, which: int, problem: Problem, sign: float, seed: int, before: Any, progress: Report | None
+        self,
+        classes: NDArray[Any],
+        which: int,
+        problem: Problem,
+        sign: float,
+        seed: int,
+        before: Any,
+        progress: Report | None,
     ) -> Control:
-        place = min(which, len(self.classes_) - 2) if len(self.classes_) == 2 else which
+        place = 0 if classes.size == 2 else which
         control = Control(
             tol=self.tol,
             max_iter=self.max_iter,
             sampling=get_sampler(self.sampling),
             seed=seed + which,
-            halting=self._halting(which, sign),
+            halting=self._halting(classes, which, sign),
             progress=progress,
         )
         if before is not None and hasattr(before, "coef_"):
@@ -392,15 +411,15 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 control.alpha = alphas[place]
         return control
 
-    def _halting(self, which: int, sign: float) -> AUCHalting | None:
+    def _halting(self, classes: NDArray[Any], which: int, sign: float) -> AUCHalting | None:
         rule = AUCHalting() if self.stopping == "auc" else self.stopping
         if rule is None or rule.validation is None:
             return rule
-        X, y = rule.validation
-        labels = np.where(np.asarray(y) == self.classes_[which], sign, -sign)
+        X, y = validate_aside(self, rule.validation, classes)
+        labels = np.where(y == classes[which], sign, -sign)
         if np.unique(labels).size < 2:
             raise ValueError("stopping: the rows set aside for ROC-AUC must hold both classes.")
-        return replace(rule, validation=(validate_rows(self, X), labels))
+        return replace(rule, validation=(X, labels))
 
     def _start_stream(self, X: Any, classes: Any) -> None:
         if classes is None:
@@ -416,14 +435,19 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "totals": np.zeros(self.classes_.size), "rows": 0, "steps": 0, "seed": seed_from(self.random_state),
         }  # fmt: skip
 
-    def _store(self, solver: Solver, solutions: list[Solution], signs: list[float], dtype: Any) -> None:
-        coef = np.stack([sign * solution.coef for solution, sign in zip(solutions, signs, strict=True)])
-        intercept = np.array([sign * solution.intercept for solution, sign in zip(solutions, signs, strict=True)])
+    def _store(
+        self, solver: Solver, solutions: list[Solution], signs: list[float], dtype: Any, classes: NDArray[Any]
+    ) -> None:
+        pairs = list(zip(solutions, signs, strict=True))
+        with np.errstate(over="ignore"):
+            coef = np.stack([sign * solution.coef for solution, sign in pairs]).astype(dtype, copy=False)
+            intercept = np.array([sign * solution.intercept for solution, sign in pairs]).astype(dtype, copy=False)
         if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
             raise ValueError(
-                f"solver={solver.name!r} diverged: scale the features, or choose a smaller C or a smaller rate."
+                f"The coefficients that solver={solver.name!r} found are not finite in {np.dtype(dtype)}: "
+                "scale the features, or choose a smaller C, intercept or learning rate."
             )
-        self.coef_, self.intercept_ = coef.astype(dtype, copy=False), intercept.astype(dtype, copy=False)
+        self.classes_, self.coef_, self.intercept_ = classes, coef, intercept
         self.solver_ = solver.name
         self.n_iter_ = max(solution.n_iter for solution in solutions)
         self.status_ = _one_or_all([solution.status for solution in solutions])
@@ -432,8 +456,19 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.dual_gap_ = _one_or_all(np.array([solution.gap for solution in solutions]))
         self._alphas = [solution.alpha for solution in solutions] if self.warm_start else None
 
-    def _warn_unless_converged(self, solver: Solver, solutions: list[Solution]) -> None:
+    def _warn_unless_converged(self, solver: Solver, solutions: list[Solution], problems: list[Problem]) -> None:
         if not solver.exact:
+            if self.max_iter is not None or self.stopping is not None:
+                return  # whoever sets the number of steps may well want few
+            for solution, problem in zip(solutions, problems, strict=True):
+                nothing = problem.objective(np.zeros(problem.shape[1]), problem.offset)
+                if not solution.objective <= nothing:
+                    warnings.warn(
+                        f"{solver.name} ended at an objective of {solution.objective:.1e}, worse than coefficients of "
+                        f"zero ({nothing:.1e}): scale the features, choose a smaller C, or raise max_iter.",
+                        ConvergenceWarning,
+                        stacklevel=3,
+                    )
             return
         for solution in solutions:
             if solution.status in (Status.BUDGET, Status.STALLED):
@@ -474,7 +509,7 @@ def _warn_if_reversed(loss: Blinex) -> None:
     reach = loss.b * (np.exp(min(abs(loss.a), 700.0)) - abs(loss.a) - 1.0)
     if reach > 1.2:
         warnings.warn(
-            f"{loss!r} is flat where a rare row is misclassified (b·(e^|a| − |a| − 1) = {reach:.1f} > 1), so it may "
+            f"{loss!r} is flat where a rare row is wrong (b·(e^|a| − |a| − 1) is {reach:.2g}), so that it may "
             "favour the other class: choose a smaller a or b.",
             UserWarning,
             stacklevel=5,

@@ -17,6 +17,7 @@ exactly 1 does not violate the hinge, as in all five papers.
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -201,7 +202,9 @@ def get_loss(loss: Any) -> Any:
     """
     if isinstance(loss, str) and loss in LOSSES:
         return LOSSES[loss]()
-    if isinstance(loss, Blinex) and not (math.isfinite(loss.a * loss.b) and loss.a != 0 and loss.b > 0):
+    if isinstance(loss, Blinex) and not (
+        all(isinstance(field, Real) for field in loss) and math.isfinite(loss.a) and 0 < loss.b < math.inf and loss.a
+    ):
         raise ValueError(f"{loss!r} is no loss: a must be finite and not 0, b finite and above 0.")
     if isinstance(loss, tuple) and hasattr(loss, "slope") and hasattr(loss, "value"):
         kind: Any = type(loss)

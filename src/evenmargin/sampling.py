@@ -92,7 +92,8 @@ class Given:
     """A sequence of row indices that the caller gives, repeated when it ends.
 
     Each row counts as drawn with probability 1/n, as in uniform sampling, n
-    being `population` where the rows are part of something larger.
+    being `population` where the rows are part of something larger. Rows are
+    counted after those of weight 0 are left out.
 
     Examples
     --------
@@ -105,13 +106,19 @@ class Given:
     indices: ArrayLike
     population: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.population is not None and not self.population >= 1:
+            raise ValueError(f"Given: population={self.population!r} must be a number of rows, from 1.")
+
     def frequency(self, y: Labels) -> NDArray[np.float64]:
         return np.full(y.size, 1.0 / (self.population or y.size))
 
     def stream(self, y: Labels, rng: np.random.Generator) -> Take:
-        indices = np.asarray(self.indices, dtype=np.int64)
-        if indices.ndim != 1 or indices.size == 0 or indices.min() < 0 or indices.max() >= y.size:
+        indices = np.asarray(self.indices)
+        whole = indices.ndim == 1 and indices.size > 0 and np.issubdtype(indices.dtype, np.integer)
+        if not whole or indices.min() < 0 or indices.max() >= y.size:
             raise ValueError(f"sampling: the given indices must be a non-empty list of rows from 0 to {y.size - 1}.")
+        indices = indices.astype(np.int64)
         position = 0
 
         def take(count: int) -> Indices:
@@ -130,7 +137,7 @@ def get_sampler(sampling: Any) -> Any:
     """The sampler for a name, or the given sampler itself."""
     if isinstance(sampling, str) and sampling in SAMPLERS:
         return SAMPLERS[sampling]()
-    if hasattr(sampling, "stream") and hasattr(sampling, "frequency"):
+    if hasattr(sampling, "stream") and hasattr(sampling, "frequency") and not isinstance(sampling, type):
         return sampling
     known = ", ".join(repr(name) for name in sorted(SAMPLERS))
     raise ValueError(f"sampling={sampling!r} is unknown; choose one of {known}, or give a sampler object.")

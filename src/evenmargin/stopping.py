@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -86,12 +87,10 @@ class AUCHalting:
     halt: bool = True
 
     def __post_init__(self) -> None:
-        if not (
-            isinstance(self.every, int) and self.every >= 1 and isinstance(self.patience, int) and self.patience >= 1
-        ):
-            raise ValueError(
-                f"AUCHalting: every={self.every!r} and patience={self.patience!r} must be whole numbers from 1."
-            )
+        for name in ("every", "patience"):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"AUCHalting: {name}={value!r} must be a whole number from 1.")
 
     def start(self, problem: Any, seed: int) -> AUCRun:
         return AUCRun(self, problem)
@@ -184,7 +183,7 @@ def waiting_time(waits: ArrayLike, confidence: float = 0.95) -> WaitingTime:
     from scipy.stats import norm
 
     m = waits.size
-    chance = m / waits.sum()
-    half = norm.ppf(0.5 + 0.5 * confidence) * math.sqrt((1.0 - chance) / chance**2 / (m - 1))
+    chance = m / float(waits.sum())
+    half = float(norm.ppf(0.5 + 0.5 * confidence)) * math.sqrt((1.0 - chance) / chance**2 / (m - 1))
     mean = 1.0 / chance
     return WaitingTime(mean, mean - half, mean + half, chance - chance * (1.0 - chance) / m)

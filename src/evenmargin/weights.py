@@ -7,6 +7,7 @@ of 0 no row at all, also for "balanced" and "inverse".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ def row_costs(
     positive: NDArray[np.bool_],
     sample_weight: Array,
     totals: Array | None = None,
+    classes: NDArray[Any] | None = None,
 ) -> Array:
     """The cost of every row of a two-class problem.
 
@@ -51,6 +53,8 @@ def row_costs(
     totals : ndarray of shape (2,), optional
         Weight of the negative and of the positive class, where these rows are
         part of something larger.
+    classes : ndarray, optional
+        All labels there are, where these rows may not show all of them.
 
     Examples
     --------
@@ -63,7 +67,7 @@ def row_costs(
     if class_weight is None:
         return sample_weight
     if isinstance(class_weight, Mapping):
-        return sample_weight * _by_label(class_weight, labels)
+        return sample_weight * _by_label(class_weight, labels, np.unique(labels) if classes is None else classes)
     rule = class_weight if callable(class_weight) else _RULES.get(class_weight)
     if rule is None:
         raise ValueError(
@@ -72,20 +76,22 @@ def row_costs(
         )
     if totals is None:
         totals = np.array([sample_weight[~positive].sum(), sample_weight[positive].sum()])
-    with np.errstate(divide="ignore"):  # a class that a stream has not shown yet
+    with np.errstate(divide="ignore", over="ignore"):  # a class that a stream has not shown yet
         weights = np.asarray(rule(totals), dtype=np.float64)
+    if weights.shape != (2,):
+        raise ValueError(f"class_weight: the callable must return two weights, negative class first, not {weights}.")
     return sample_weight * weights[positive.astype(np.intp)]
 
 
-def _by_label(weights: Mapping[Any, float], labels: NDArray[Any]) -> Array:
-    classes, place = np.unique(labels, return_inverse=True)
-    unknown = [label for label in weights if label not in classes.tolist()]
+def _by_label(weights: Mapping[Any, Any], labels: NDArray[Any], classes: NDArray[Any]) -> Array:
+    known = classes.tolist()
+    unknown = [label for label in weights if label not in known]
     if unknown:
-        raise ValueError(f"class_weight names {unknown}, but the classes are {classes.tolist()}.")
-    each = np.array([float(weights.get(label, 1.0)) for label in classes.tolist()])
-    if not np.all(np.isfinite(each) & (each > 0)):
+        raise ValueError(f"class_weight names {unknown}, but the classes are {known}.")
+    each = [weights.get(label, 1.0) for label in known]
+    if not all(isinstance(weight, Real) and 0 < float(weight) < np.inf for weight in each):
         raise ValueError(f"class_weight must give each class a finite weight above 0, not {dict(weights)}.")
-    return np.asarray(each[place])
+    return np.array(each, dtype=np.float64)[np.searchsorted(classes, labels)]
 
 
 def minority_is_positive(positive: NDArray[np.bool_], sample_weight: Array) -> bool:

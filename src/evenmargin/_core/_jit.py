@@ -62,7 +62,7 @@ def cache_folder() -> Path | None:
     return folder
 
 
-class _Locator(caching._CacheLocator):  # type: ignore[misc]
+class _Locator(caching._CacheLocator):
     def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
         self._py_file = py_file
         self._lineno = py_func.__code__.co_firstlineno
@@ -81,11 +81,11 @@ class _Locator(caching._CacheLocator):  # type: ignore[misc]
         return cls(py_func, py_file)
 
 
-class _CacheImpl(caching.CompileResultCacheImpl):  # type: ignore[misc]
+class _CacheImpl(caching.CompileResultCacheImpl):
     _locator_classes = [_Locator]
 
 
-class _Cache(caching.FunctionCache):  # type: ignore[misc]
+class _Cache(caching.FunctionCache):
     _impl_class = _CacheImpl
 
 
@@ -94,27 +94,26 @@ def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     compiled = numba.njit(nogil=True, fastmath=_FASTMATH, error_model="numpy")(function)
     # Under NUMBA_DISABLE_JIT the function comes back as it was.
     if hasattr(compiled, "_cache") and cache_folder() is not None:
-        compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]
+        compiled._cache = _Cache(function)
     return compiled
 
 
 @intrinsic
-def _prefetch(typingctx: Any, array: Any, i: Any, j: Any) -> Any:
+def _prefetch(typingctx, array, i, j):
     """Ask for the cache line of array[i, j] (of array[i] where it has one axis)."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array_type = signature.args[0]
-        view = context.make_array(array_type)(context, builder, args[0])
+    def generate(context, builder, signature, args):
+        kind = signature.args[0]
+        view = context.make_array(kind)(context, builder, args[0])
         places = [
-            context.cast(builder, value, kind, types.intp)
-            for value, kind in zip(args[1:], signature.args[1:], strict=True)
+            context.cast(builder, value, of, types.intp) for value, of in zip(args[1:], signature.args[1:], strict=True)
         ]
-        item = cgutils.get_item_pointer(context, builder, array_type, view, places[: array_type.ndim])
-        flag = ir.IntType(32)
+        item = cgutils.get_item_pointer(context, builder, kind, view, places[: kind.ndim])
+        pointer, flag = cgutils.voidptr_t, ir.IntType(32)
         hint = builder.module.declare_intrinsic(
-            "llvm.prefetch", [cgutils.voidptr_t], ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, flag, flag, flag])
+            "llvm.prefetch", [pointer], ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
         )
-        builder.call(hint, [builder.bitcast(item, cgutils.voidptr_t), flag(0), flag(3), flag(1)])
+        builder.call(hint, [builder.bitcast(item, pointer), flag(0), flag(3), flag(1)])
         return context.get_dummy_value()
 
     return types.void(array, i, j), generate
@@ -125,5 +124,5 @@ def prefetch(array: Any, i: int, j: int) -> None:
 
 
 @overload(prefetch)
-def _compiled_prefetch(array, i, j):  # type: ignore[no-untyped-def]
-    return lambda array, i, j: _prefetch(array, i, j)
+def _compiled_prefetch(array, i, j):
+    return lambda array, i, j: _prefetch(array, i, j)  # type: ignore[call-arg]

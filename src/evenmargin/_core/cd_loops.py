@@ -84,9 +84,12 @@ def epoch(
         k += 1
         most = max(most, projected)
         least = min(least, projected)
-        if projected != 0.0 and curvature[i] > 0.0:
+        if projected != 0.0:
             old = alpha[i]
-            new = min(max(old - gradient / curvature[i], 0.0), upper[i])
+            if curvature[i] > 0.0:
+                new = min(max(old - gradient / curvature[i], 0.0), upper[i])
+            else:  # a row of zeros: nothing but its own bound holds it
+                new = upper[i] if gradient < 0.0 else 0.0
             if new != old:
                 alpha[i] = new
                 step = (new - old) * y[i]

@@ -14,10 +14,12 @@ is answered between two of them.
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -93,6 +95,22 @@ class Solver(ABC):
         return all(hasattr(loss, method) for method in self.needs)
 
 
+def require(options: Any, **conditions: tuple[bool, str]) -> None:
+    """Refuse options that do not meet their condition, saying what would."""
+    for name, (met, wanted) in conditions.items():
+        if not met:
+            raise ValueError(f"{type(options).__name__}: {name}={getattr(options, name)!r} must be {wanted}.")
+
+
+def whole(value: Any, least: int) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+
+
+def real(value: Any, low: float, high: float = math.inf) -> bool:
+    """A number with low ≤ value < high."""
+    return isinstance(value, Real) and not isinstance(value, bool) and low <= float(value) < high
+
+
 def run(problem: Problem, solver: Solver, control: Control) -> Solution:
     """Run the solver until the tolerance, halting or the budget says stop."""
     budget = solver.default_max_iter(problem) if control.max_iter is None else control.max_iter
@@ -135,9 +153,20 @@ def run(problem: Problem, solver: Solver, control: Control) -> Solution:
     if moved and control.certify:
         solution.objective, solution.gap = certify(problem, solution.coef, solution.intercept, solution.alpha)
         history.append(_entry(done, started, objective=solution.objective, gap=solution.gap))
-    if status is Status.STALLED and not solution.gap > max(control.tol, 1e-9) * abs(solution.objective):
-        solution.status = Status.STATIONARY if np.isnan(solution.gap) else Status.CONVERGED
+    solution.status = _judge(solution, control.tol)
     return solution
+
+
+def _judge(solution: Solution, tol: float) -> Status:
+    """The reason for stopping in the light of the final gap."""
+    if solution.gap <= tol * abs(solution.objective):
+        return Status.CONVERGED if solution.status in (Status.BUDGET, Status.STALLED) else solution.status
+    if solution.status is Status.STALLED:
+        if np.isnan(solution.gap):
+            return Status.STATIONARY
+        if solution.gap <= 1e-9 * abs(solution.objective):  # as good as float64 allows
+            return Status.CONVERGED
+    return solution.status
 
 
 def _entry(done: int, started: float, **figures: float) -> dict[str, float]:

@@ -74,8 +74,8 @@ class DualCD(Solver):
         curvature = np.empty(n)
         _core.cd_loops.squared_norms(problem.rows, curvature)
         s = 1.0 if problem.augmented else 0.0
-        if problem.free:  # as heavy as a typical row
-            s = math.sqrt(float(curvature.mean())) or 1.0
+        if problem.free:  # as heavy as a typical row; with tiny prices enough to move b by 1
+            s = math.sqrt(max(float(curvature.mean()), 1.0 / float(problem.price.sum())))
         ridges = ridge / problem.price
         curvature += s * s + ridges
         upper = bound * problem.price

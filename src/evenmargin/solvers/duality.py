@@ -57,7 +57,8 @@ def certify(
         return objective, np.nan
     if alpha is None:
         alpha = -problem.price * slopes(problem.loss, margins, problem.y)
-    return objective, max(0.0, objective - dual_value(problem, alpha))
+    gap = objective - dual_value(problem, alpha)
+    return objective, max(0.0, gap) if np.isfinite(gap) else np.inf
 
 
 def best_intercept(problem: Problem, scores: NDArray[np.float64]) -> float:

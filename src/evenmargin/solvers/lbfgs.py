@@ -19,9 +19,9 @@ from scipy.sparse import issparse
 
 from .. import _core
 from ..problem import Problem, Solution
-from .base import Control, Solver, State
+from .base import Control, Solver, State, require, whole
 from .duality import certify
-from .newton import NewtonState, polish
+from .newton import polish, start_at
 
 Array = NDArray[np.float64]
 
@@ -45,6 +45,9 @@ class Lbfgs(Solver):
     """
 
     memory: int = 20
+
+    def __post_init__(self) -> None:
+        require(self, memory=(whole(self.memory, 1), "a whole number from 1"))
 
     name = "lbfgs"
     unit = "L-BFGS step"
@@ -97,7 +100,7 @@ class Lbfgs(Solver):
         w, b = solution.coef, solution.intercept = self.coefficients(problem, state)
         if problem.shape[1] > 1_000:
             return False
-        newton = NewtonState(w, b, problem.scores(w, b), np.zeros(problem.shape[0]), tol=0.0)
+        newton = start_at(problem, w, b, np.zeros(problem.shape[0]), kappa=0.0, tol=0.0)
         moved = polish(problem, newton)
         solution.coef, solution.intercept = newton.w, newton.b
         return moved

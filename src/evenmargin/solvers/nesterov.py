@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from ..problem import Problem
-from .base import CHUNK, Control, Solver, State
+from .base import CHUNK, Control, Solver, State, real, require, whole
 from .duality import certify
 
 
@@ -63,6 +63,16 @@ class Nesterov(Solver):
     eta0: float | None = None
     decay: float | None = None
     schedule: Literal["exponential", "compound"] = "exponential"
+
+    def __post_init__(self) -> None:
+        require(
+            self,
+            batch_size=(whole(self.batch_size, 1), "a whole number from 1"),
+            momentum=(real(self.momentum, 0.0, 1.0), "a number from 0, below 1"),
+            eta0=(self.eta0 is None or (real(self.eta0, 0.0) and self.eta0 > 0), "a number above 0, or None"),
+            decay=(self.decay is None or real(self.decay, 0.0), "a number from 0, or None"),
+            schedule=(self.schedule in ("exponential", "compound"), "'exponential' or 'compound'"),
+        )
 
     name = "nesterov"
     unit = "mini-batch"

@@ -10,16 +10,18 @@ Given prices p, it minimises Φ(w, b) = 1/2 ‖w‖² + Σ ψ_i(y_i (x_i·w + b)
   minimisers converge to the exact optimum superlinearly, and the rows with
   curvature shrink to the support vectors strictly inside their box.
   (Rockafellar 1976 for the outer loop; Yan and Li 2020 for SVMs.)
+  A few passes of dual coordinate descent give the first α. Once few rows are
+  within reach of the margin, the others are frozen at their bound and their
+  pull is a constant; the certificate always looks at all rows.
 
-A few passes of dual coordinate descent give the hinge its first α. The cost of
-a step is n·d for the scores and (rows in play)·d² for the matrix, so this is
-for d up to a few thousand; a line search by bisection needs no pass over X.
+The cost of a step is n·d for the scores and (rows in play)·d² for the matrix, so
+this is for d up to a few thousand; a line search needs no pass over X.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +31,7 @@ from scipy.sparse import issparse
 from .. import _core
 from ..losses import Hinge, slopes, values
 from ..problem import Problem, Solution
-from .base import Control, Solver, State
+from .base import CHUNK, Control, Solver, State, require, whole
 from .dual_cd import DualCD
 from .duality import best_intercept, certify
 
@@ -37,20 +39,47 @@ Array = NDArray[np.float64]
 
 # The first κ, in units of one over the violation that coordinate descent left,
 # and its growth per round: few Newton steps on dense and sparse data alike.
-_KAPPA, _GROWTH, _KAPPA_MAX = 3.0, 3.0, 1e8
+_KAPPA, _GROWTH, _KAPPA_MAX = 3.0, 3.0, 1e5
+# Rows whose margin is within _BAND/κ of 1 are in reach; they are copied when
+# they are at most this share of all, anew whenever κ has grown by _RENEW.
+_BAND, _SHARE, _RENEW = 3.0, 0.08, 8.0
 # Entries of X up to which the last digits are worth a few more steps.
-_POLISH_UP_TO = 1_000_000
+_POLISH_UP_TO = 100_000
 _TILE = 256  # rows of X copied at a time for the matrix
+
+
+@dataclass
+class Part:
+    """The rows that a step looks at, and the constant pull of all others."""
+
+    problem: Problem
+    rows: NDArray[np.intp] | slice
+    scores: Array
+    alpha: Array
+    fixed: Array  # (d + 1,)
+
+    @property
+    def frozen(self) -> bool:
+        return not isinstance(self.rows, slice)
+
+    @property
+    def margins(self) -> Array:
+        return np.asarray(self.problem.y * self.scores)
 
 
 @dataclass
 class NewtonState(State):
     w: Array
     b: float
-    scores: Array
-    alpha: Array
+    part: Part
+    alpha: Array  # of all rows, as they were when `part` was taken
+    value: float  # objective, roughly: the scale for tol
     tol: float
     kappa: float = 0.0  # 0: the loss is smooth, ψ is the loss itself
+    renewed: float = 0.0  # κ when `part` was taken
+    drift: float = 0.0  # bound on how far a margin has moved since then
+    reach: float = 0.0  # the longest row
+    small: bool = False  # the last step was at the limit of rounding
 
 
 @dataclass(frozen=True)
@@ -59,11 +88,14 @@ class Newton(Solver):
 
     Parameters
     ----------
-    warm_epochs : int, default=10
+    warm_epochs : int, default=6
         Passes of dual coordinate descent before the first step (hinge only).
     """
 
-    warm_epochs: int = 10
+    warm_epochs: int = 6
+
+    def __post_init__(self) -> None:
+        require(self, warm_epochs=(whole(self.warm_epochs, 0), "a whole number from 0"))
 
     name = "newton"
     unit = "Newton step"
@@ -73,48 +105,59 @@ class Newton(Solver):
         return 500
 
     def init(self, problem: Problem, control: Control) -> NewtonState:
-        n, d = problem.shape
-        w, b, alpha, kappa = np.zeros(d), problem.offset, np.zeros(n), 0.0
+        w, b = np.zeros(problem.shape[1]), problem.offset
         if isinstance(problem.loss, Hinge):
             descent = DualCD()
             start = descent.init(problem, control)
             for _ in range(self.warm_epochs):
                 descent.epoch(problem, start)
-            w, b, alpha = start.w, start.intercept, start.alpha
             kappa = _KAPPA / float(np.clip(start.violation, 1e-3, 10.0))
-        elif control.coef is not None:
+            state = start_at(problem, start.w, start.intercept, start.alpha, kappa, control.tol)
+            state.reach = float(np.sqrt(start.curvature.max()))
+            return state
+        if control.coef is not None:
             w, b = control.coef.astype(np.float64), float(control.intercept)
-        return NewtonState(w=w, b=b, scores=problem.scores(w, b), alpha=alpha, kappa=kappa, tol=control.tol)
+        return start_at(problem, w, b, np.zeros(problem.shape[0]), 0.0, control.tol)
 
     def step(self, problem: Problem, state: NewtonState, limit: int) -> int:
         """One Newton step; where the last one has converged, new multipliers first."""
-        margins = problem.y * state.scores
-        first, second = self._derivatives(problem, state, margins)
-        gradient = self._gradient(problem, state, first)
-        new_multipliers = bool(state.kappa) and self._inner_done(problem, state, first, gradient)
+        state.due = False
+        first, second = self._derivatives(state)
+        gradient = self._gradient(state, first)
+        new_multipliers = bool(state.kappa) and self._inner_done(state, first, gradient)
         if new_multipliers:
-            state.alpha = -first
+            state.part.alpha = -first
             state.kappa = min(_GROWTH * state.kappa, _KAPPA_MAX)
-            first, second = self._derivatives(problem, state, margins)
-            gradient = self._gradient(problem, state, first)
-        direction = -_solve(self._matrix(problem, second), gradient)
+            if not state.part.frozen or state.kappa > _RENEW * state.renewed:
+                self._screen(problem, state)
+            first, second = self._derivatives(state)
+            gradient = self._gradient(state, first)
+        direction = -_solve(self._matrix(state.part.problem, second), gradient)
         decrement = float(-gradient @ direction)
         if not decrement > 0.0:  # zero, or a loss that is not convex here
             state.settled = True
             return 1
-        move = problem.scores(direction[:-1], direction[-1])
-        tau = self._line_search(problem, state, direction, move)
+        move = state.part.problem.scores(direction[:-1], direction[-1])
+        tau = self._line_search(state, direction, move)
+        state.drift += tau * (state.reach * float(np.linalg.norm(direction[:-1])) + abs(direction[-1]))
+        if state.part.frozen and state.drift > (_BAND - 1.0) / state.renewed:
+            # A frozen row might come within reach: take this step with all rows.
+            self._screen(problem, state, freeze=False)
+            return 1
         state.w = state.w + tau * direction[:-1]
         state.b += tau * direction[-1]
-        state.scores += tau * move
-        penalty = problem.penalty(state.w, state.b)
-        value = penalty + float(problem.price @ values(problem.loss, problem.y * state.scores, problem.y))
-        state.due = decrement <= state.tol * value
-        state.settled = decrement <= 1e-24 * value and (new_multipliers or not state.kappa)
+        state.part.scores += tau * move
+        state.due = decrement + self._slackness(state) <= state.tol * state.value
+        # decrement · κ is about the squared change of the multipliers
+        small = decrement * max(1.0, state.kappa) <= 1e-21 * state.value
+        state.settled = small and (new_multipliers or state.small or not state.kappa)
+        state.small = small
         return 1
 
     def gap(self, problem: Problem, state: NewtonState) -> tuple[float, float]:
-        return certify(problem, state.w, state.b, self._multipliers(problem, state))
+        self._screen(problem, state, freeze=state.part.frozen)
+        state.value, gap = certify(problem, state.w, state.b, self._multipliers(problem, state))
+        return state.value, gap
 
     def coefficients(self, problem: Problem, state: NewtonState) -> tuple[Array, float]:
         return state.w, state.b
@@ -124,39 +167,70 @@ class Newton(Solver):
         solution.coef, solution.intercept = state.w, state.b
         solution.alpha = alpha = self._multipliers(problem, state)
         if state.kappa and problem.free and not np.any((alpha > 0) & (alpha < problem.price)):
-            solution.intercept = best_intercept(problem, state.scores - state.b)
+            solution.intercept = best_intercept(problem, problem.scores(state.w, 0.0))
             moved = True
         return moved
 
     def _multipliers(self, problem: Problem, state: NewtonState) -> Array:
-        return -self._derivatives(problem, state, problem.y * state.scores)[0]
+        """α of all rows: −ψ', frozen rows keeping theirs."""
+        alpha = state.alpha.copy()
+        alpha[state.part.rows] = -self._derivatives(state)[0]
+        return alpha
 
-    def _derivatives(self, problem: Problem, state: NewtonState, margins: Array) -> tuple[Array, Array]:
-        """ψ' and ψ'' by the margin, for every row."""
+    def _screen(self, problem: Problem, state: NewtonState, freeze: bool = True) -> None:
+        """Look at all rows anew, and freeze those that are out of reach of the margin."""
+        if not state.kappa:
+            return
+        state.alpha[state.part.rows] = state.part.alpha
+        scores = problem.scores(state.w, state.b)
+        state.part, state.renewed, state.drift = _whole(problem, scores, state.alpha), state.kappa, 0.0
+        pull, _ = self._derivatives(state)
+        near = np.abs(1.0 - state.part.margins) <= _BAND / state.kappa
+        if not freeze or not 0 < np.count_nonzero(near) <= _SHARE * near.size:
+            return
+        rows = np.flatnonzero(near)
+        state.alpha = np.where(near, state.alpha, -pull)
+        pull = np.where(near, 0.0, pull) * problem.y
+        fixed = np.append(problem.combine(pull), pull.sum())
+        part = replace(problem, X=problem.X[rows], y=problem.y[rows], price=problem.price[rows])
+        state.part = Part(part, rows, scores[rows], state.alpha[rows], fixed)
+
+    def _derivatives(self, state: NewtonState) -> tuple[Array, Array]:
+        """ψ' and ψ'' by the margin, for every row of the part."""
+        problem, margins = state.part.problem, state.part.margins
         first, second = np.empty_like(margins), np.empty_like(margins)
         if state.kappa:
-            _core.newton_loops.lagrangian(margins, state.alpha, problem.price, state.kappa, first, second)
+            _core.newton_loops.lagrangian(margins, state.part.alpha, problem.price, state.kappa, first, second)
         else:
             _core.newton_loops.curvatures(problem.loss, margins, problem.y, problem.price, second)
             np.multiply(problem.price, slopes(problem.loss, margins, problem.y), out=first)
         return first, second
 
-    def _gradient(self, problem: Problem, state: NewtonState, first: Array) -> Array:
+    def _gradient(self, state: NewtonState, first: Array) -> Array:
+        problem = state.part.problem
         pull = first * problem.y
-        gradient = np.empty(state.w.size + 1)
-        gradient[:-1] = state.w + problem.combine(pull)
-        gradient[-1] = pull.sum() + (state.b if problem.augmented else 0.0)
+        gradient = state.part.fixed.copy()
+        gradient[:-1] += state.w + problem.combine(pull)
+        gradient[-1] += pull.sum() + (state.b if problem.augmented else 0.0)
         if not (problem.free or problem.augmented):
             gradient[-1] = 0.0
         return gradient
 
-    def _inner_done(self, problem: Problem, state: NewtonState, first: Array, gradient: Array) -> bool:
+    def _inner_done(self, state: NewtonState, first: Array, gradient: Array) -> bool:
         """The residual is small beside the move that α is about to make."""
-        move = (state.alpha + first) / np.sqrt(problem.price)
+        move = (state.part.alpha + first) / np.sqrt(state.part.problem.price)
         return float(gradient @ gradient) <= 0.01 * float(move @ move) / state.kappa
 
+    def _slackness(self, state: NewtonState) -> float:
+        """The gap that is left when the gradient vanishes: Σ p·loss − α (1 − m)."""
+        if not state.kappa:
+            return 0.0
+        problem, margins = state.part.problem, state.part.margins
+        alpha = -self._derivatives(state)[0]
+        return float(problem.price @ values(problem.loss, margins, problem.y) - alpha @ (1.0 - margins))
+
     def _matrix(self, problem: Problem, second: Array) -> Array:
-        """I + Xᵀ diag(second) X with the intercept as last row and column."""
+        """I + Xᵀ diag(second) X with the intercept as last row and column; lower half."""
         d = problem.shape[1]
         matrix = np.zeros((d + 1, d + 1), order="F")  # as BLAS wants it
         weighted_gram(problem, np.flatnonzero(second > 0), second, matrix)
@@ -172,24 +246,38 @@ class Newton(Solver):
             matrix[-1, -1] += 1.0 if problem.augmented else 1e-12 * max(1.0, float(problem.price.max()))
         return matrix
 
-    def _line_search(self, problem: Problem, state: NewtonState, direction: Array, move: Array) -> float:
+    def _line_search(self, state: NewtonState, direction: Array, move: Array) -> float:
         """The zero of Φ's derivative along the direction, by bisection from 1."""
+        part, problem = state.part, state.part.problem
         quadratic = float(direction[:-1] @ direction[:-1])
-        linear = float(state.w @ direction[:-1])
+        linear = float(state.w @ direction[:-1]) + float(part.fixed @ direction)
         if problem.augmented:
             quadratic += direction[-1] ** 2
             linear += state.b * direction[-1]
+        loops = _core.newton_loops
 
         def along(tau: float) -> float:
             if state.kappa:
-                slope = _core.newton_loops.lagrangian_slope_along(
-                    state.scores, move, tau, problem.y, state.alpha, problem.price, state.kappa
+                slope = loops.lagrangian_slope_along(
+                    part.scores, move, tau, problem.y, part.alpha, problem.price, state.kappa
                 )
             else:
-                slope = _core.newton_loops.slope_along(problem.loss, state.scores, move, tau, problem.y, problem.price)
-            return linear + tau * quadratic + slope
+                slope = loops.slope_along(problem.loss, part.scores, move, tau, problem.y, problem.price)
+            return linear + tau * quadratic + float(slope)
 
         return _zero(along)
+
+
+def start_at(problem: Problem, w: Array, b: float, alpha: Array, kappa: float, tol: float) -> NewtonState:
+    """A state at the given point, looking at all rows."""
+    scores = problem.scores(w, b)
+    part = _whole(problem, scores, alpha)
+    value = problem.penalty(w, b) + float(problem.price @ values(problem.loss, part.margins, problem.y))
+    return NewtonState(w, b, part, alpha, value, tol, kappa)
+
+
+def _whole(problem: Problem, scores: Array, alpha: Array) -> Part:
+    return Part(problem, slice(None), scores, alpha.copy(), np.zeros(problem.shape[1] + 1))
 
 
 def polish(problem: Problem, state: NewtonState) -> bool:
@@ -203,6 +291,8 @@ def polish(problem: Problem, state: NewtonState) -> bool:
             break
         solver.step(problem, state, 1)
         moved = True
+    if moved:
+        solver._screen(problem, state, freeze=False)
     return moved
 
 
@@ -218,8 +308,13 @@ def _zero(along: Callable[[float], float]) -> float:
 
 def weighted_gram(problem: Problem, rows: NDArray[np.intp], weight: Array, out: Array) -> None:
     """Lower half of `out` (in Fortran's order) += Σ weight_i (x_i; 1)(x_i; 1)ᵀ over the given rows."""
+    if rows.size == 0:
+        return
     if issparse(problem.X):
-        _core.newton_loops.sparse_gram(*problem.rows, rows, weight, out)
+        per_row = (problem.size / problem.shape[0] + 1.0) ** 2
+        count = max(1, int(CHUNK / per_row))  # a short call, so that Ctrl-C is answered
+        for start in range(0, rows.size, count):
+            _core.newton_loops.sparse_gram(*problem.rows, rows[start : start + count], weight, out)
         return
     buffer = np.empty((min(_TILE, rows.size), out.shape[0]))
     for start in range(0, rows.size, _TILE):

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from ..problem import Problem, Solution
-from .base import CHUNK, Control, Solver, State
+from .base import CHUNK, Control, Solver, State, real, require
 from .duality import best_intercept, certify
 
 
@@ -75,6 +75,9 @@ class Pegasos(Solver):
     average: bool = False
     change_tol: float = 0.0
     refine: bool = True
+
+    def __post_init__(self) -> None:
+        require(self, change_tol=(real(self.change_tol, 0.0), "a finite number from 0"))
 
     name = "pegasos"
     unit = "step"
