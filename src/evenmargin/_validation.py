@@ -46,12 +46,12 @@ def validate_rows(estimator: Any, X: Any) -> Any:
 
 def validate_training(
     estimator: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool = True
-) -> tuple[Any, NDArray[Any], NDArray[np.float64]]:
-    """X (C-contiguous or canonical CSR), labels and weights for training."""
+) -> tuple[Any, NDArray[Any], NDArray[np.float64], NDArray[Any]]:
+    """X (C-contiguous or canonical CSR), labels, weights and classes for training."""
     try:
         X, y = validate_data(estimator, X, y, reset=reset, accept_sparse="csr", dtype=_FLOATS, order="C")
         check_classification_targets(y)
-        np.unique(y)
+        classes = np.unique(y)
     except TypeError as error:
         if "'<' not supported" not in str(error) and "of NA" not in str(error):
             raise  # scikit-learn's own words, on X
@@ -65,7 +65,7 @@ def validate_training(
         if not np.isfinite(weight.sum()):
             raise ValueError("sample_weight adds up to infinity: choose smaller weights, say divided by their mean.")
     _check_magnitude(X)
-    return X, np.asarray(y), weight
+    return X, np.asarray(y), weight, classes
 
 
 def _canonical(X: Any) -> Any:
@@ -110,15 +110,15 @@ def _check_magnitude(X: Any) -> None:
 
 
 def drop_weightless(
-    X: Any, y: NDArray[Any], weight: NDArray[np.float64]
+    X: Any, y: NDArray[Any], weight: NDArray[np.float64], classes: NDArray[Any]
 ) -> tuple[Any, NDArray[Any], NDArray[np.float64], NDArray[Any]]:
-    """Rows of weight 0 are no rows; the rest must hold two classes, which are returned too."""
+    """Rows of weight 0 are no rows; the rest must hold two classes."""
     keep = weight > 0
     if not keep.any():
         raise ValueError("All sample weights are zero: at least two rows of different classes need a weight above 0.")
     if not keep.all():
         X, y, weight = X[keep], y[keep], weight[keep]
-    classes = np.unique(y)
+        classes = np.unique(y)
     if classes.size < 2:
         left = "" if keep.all() else ", once rows of weight 0 are left out"
         raise ValueError(

@@ -255,10 +255,10 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._validate_params()
         first = not hasattr(self, "_stream")
-        X, y, weight = validate_training(self, X, y, sample_weight, reset=first)
+        X, y, weight, seen = validate_training(self, X, y, sample_weight, reset=first)
         if first:
             self._start_stream(X, classes)
-        unknown = np.setdiff1d(y, self.classes_)
+        unknown = np.setdiff1d(seen, self.classes_)
         if unknown.size:
             raise ValueError(f"y has classes {unknown.tolist()} that are not among {self.classes_.tolist()}.")
         keep = weight > 0

@@ -21,8 +21,13 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = ["SAMPLERS", "ClassBalanced", "Given", "Sampler", "Uniform", "get_sampler"]
 
 Labels = NDArray[np.floating]
-Indices = NDArray[np.int64]
+Indices = NDArray[np.signedinteger]
 Take = Callable[[int], Indices]
+
+
+def _kind(n: int) -> Any:
+    """The dtype of indices into n rows: the narrow one is drawn in half the time."""
+    return np.int32 if n < 2**31 else np.int64
 
 
 class Sampler(Protocol):
@@ -45,14 +50,14 @@ class Uniform:
     >>> from evenmargin.sampling import Uniform
     >>> take = Uniform().stream(np.ones(5), np.random.default_rng(0))
     >>> take(4)
-    array([4, 3, 2, 1])
+    array([4, 3, 2, 1], dtype=int32)
     """
 
     def frequency(self, y: Labels) -> NDArray[np.float64]:
         return np.full(y.size, 1.0 / y.size)
 
     def stream(self, y: Labels, rng: np.random.Generator) -> Take:
-        return lambda count: rng.integers(y.size, size=count)
+        return lambda count: rng.integers(y.size, size=count, dtype=_kind(y.size))
 
 
 @dataclass(frozen=True)
@@ -78,11 +83,12 @@ class ClassBalanced:
 
         def take(count: int) -> Indices:
             coin, place = rng.random((count, 2)).T
-            return np.where(
+            chosen = np.where(
                 coin < 0.5,
-                positive[(place * positive.size).astype(np.int64)],
-                negative[(place * negative.size).astype(np.int64)],
+                positive[(place * positive.size).astype(np.intp)],
+                negative[(place * negative.size).astype(np.intp)],
             )
+            return chosen.astype(_kind(y.size), copy=False)
 
         return take
 
@@ -100,7 +106,7 @@ class Given:
     >>> import numpy as np
     >>> from evenmargin.sampling import Given
     >>> Given([0, 2, 1]).stream(np.ones(3), np.random.default_rng(0))(5)
-    array([0, 2, 1, 0, 2])
+    array([0, 2, 1, 0, 2], dtype=int32)
     """
 
     indices: ArrayLike
@@ -118,7 +124,7 @@ class Given:
         whole = indices.ndim == 1 and indices.size > 0 and np.issubdtype(indices.dtype, np.integer)
         if not whole or indices.min() < 0 or indices.max() >= y.size:
             raise ValueError(f"sampling: the given indices must be a non-empty list of rows from 0 to {y.size - 1}.")
-        indices = indices.astype(np.int64)
+        indices = indices.astype(_kind(y.size))
         position = 0
 
         def take(count: int) -> Indices:

@@ -2,7 +2,7 @@
 
 w_{t+1} = (1 − 1/t) w_t + (1/t) g_t, and so w_{t+1} = v_t / t with v_t = Σ g_j.
 Only v is kept: a step without a gradient costs nothing, and there is no scale
-to renormalise. Notation: `gain` is price/frequency of a row, g = gain·(−slope)·y·x.
+to renormalise. Notation: `pull` is y·price/frequency of a row, g = −pull·slope·x.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ FIXED, AUGMENTED, FREE = 0, 1, 2
 @jit
 def steps(
     rows: Any,
-    y: Any,
-    gain: Any,
+    pull: Any,
     loss: Any,
     order: Any,
     t: int,
@@ -38,7 +37,7 @@ def steps(
     before: Any,
     tally: Any,
     bias: int,
-    pull: float,
+    rate: float,
     radius: float,
     tol: float,
 ) -> int:
@@ -46,66 +45,72 @@ def steps(
 
     lagged : Σ (Σ_{k<j} 1/k) g_j, from which the average is made; size 0: no average
     before : the last iterate, to measure the change by; size 0: do not measure
-    pull   : rate of a free intercept, per unit of gain
+    rate   : of a free intercept, per unit of pull
     tol    : stop when ‖w_{t+1} − w_t‖₁ is below it (needs `before`)
     """
     averaging = lagged.size > 0
     projecting = radius < np.inf
+    measuring = before.size > 0
+    # In registers: the compiler cannot know that no array overlaps `tally`.
+    b_state, norm2, harmonic, b_sum = tally[BIAS], tally[NORM2], tally[HARMONIC], tally[BIAS_SUM]
     # Rows are read in random order: ask for one so many steps before it is needed.
     ahead = 16 if v.size <= 256 else 4
+    taken = order.size
     for k in range(order.size):
         i = order[k]
         soon = order[min(k + ahead, order.size - 1)]
         fetch(rows, soon)
-        prefetch(gain, soon, 0)
-        prefetch(y, soon, 0)
+        prefetch(pull, soon, 0)
         score = 0.0
-        b = tally[BIAS]
+        b = b_state
         if t > 0:
             inverse = 1.0 / t  # ready before the dot product is
             score = dot(rows, i, v) * inverse
             if bias == AUGMENTED:
                 b *= inverse
         t += 1
-        step = -gain[i] * slope(loss, y[i] * (score + b), y[i]) * y[i]
+        label = 1.0 if pull[i] > 0.0 else -1.0  # one array to read instead of two
+        step = -pull[i] * slope(loss, label * (score + b), label)
         if step != 0.0:
             if projecting:
                 size = square(rows, i)
                 inner = score * (t - 1)
                 if bias == AUGMENTED:
                     size += 1.0
-                    inner += tally[BIAS]
-                tally[NORM2] += step * (2.0 * inner + step * size)
+                    inner += b_state
+                norm2 += step * (2.0 * inner + step * size)
             add(rows, i, step, v)
             if averaging:
-                add(rows, i, step * tally[HARMONIC], lagged)
+                add(rows, i, step * harmonic, lagged)
             if bias == AUGMENTED:
-                tally[BIAS] += step
-                tally[BIAS_SUM] += step * tally[HARMONIC]
+                b_state += step
+                b_sum += step * harmonic
             elif bias == FREE:
-                tally[BIAS] += pull * step / np.sqrt(t)
+                b_state += rate * step / np.sqrt(t)
         if projecting:
-            norm = np.sqrt(max(tally[NORM2], 0.0)) / t
+            norm = np.sqrt(max(norm2, 0.0)) / t
             if norm > radius:
                 shrink = radius / norm
                 for j in range(v.size):
                     if averaging:  # keep what the average has summed so far
-                        lagged[j] -= tally[HARMONIC] * (1.0 - shrink) * v[j]
+                        lagged[j] -= harmonic * (1.0 - shrink) * v[j]
                     v[j] *= shrink
-                tally[NORM2] *= shrink * shrink
+                norm2 *= shrink * shrink
                 if bias == AUGMENTED:
-                    tally[BIAS_SUM] -= tally[HARMONIC] * (1.0 - shrink) * tally[BIAS]
-                    tally[BIAS] *= shrink
+                    b_sum -= harmonic * (1.0 - shrink) * b_state
+                    b_state *= shrink
         if averaging:
-            tally[HARMONIC] += 1.0 / t
+            harmonic += 1.0 / t
             if bias == FREE:
-                tally[BIAS_SUM] += tally[BIAS]
-        if before.size > 0:
+                b_sum += b_state
+        if measuring:
             change = 0.0
             for j in range(v.size):
                 now = v[j] / t
                 change += abs(now - before[j])
                 before[j] = now
             if change < tol:
-                return k + 1
-    return order.size
+                taken = k + 1
+                break
+    tally[BIAS], tally[NORM2], tally[HARMONIC], tally[BIAS_SUM] = b_state, norm2, harmonic, b_sum
+    return taken

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from .. import _core
 from ..problem import Problem, Solution
 from .base import CHUNK, Control, Solver, State
-from .duality import best_intercept, certify
+from .duality import certify, settled_intercept
 
 Array = NDArray[np.float64]
 
@@ -143,8 +143,8 @@ class DualCD(Solver):
         return state.w, state.intercept
 
     def finish(self, problem: Problem, state: DualCDState, solution: Solution) -> bool:
-        solution.coef, solution.intercept, solution.alpha = state.w, state.intercept, state.alpha
-        if problem.free and not np.any((state.alpha > 0) & (state.alpha < state.upper)):
-            solution.intercept = best_intercept(problem, problem.scores(state.w, 0.0))
-            return True
-        return False
+        solution.coef, solution.alpha = state.w, state.alpha
+        solution.intercept = state.intercept
+        if np.isfinite(state.upper).all():
+            solution.intercept = settled_intercept(problem, state.w, state.intercept, state.alpha)
+        return solution.intercept != state.intercept

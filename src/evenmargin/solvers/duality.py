@@ -61,6 +61,19 @@ def certify(
     return objective, max(0.0, gap) if np.isfinite(gap) else np.inf
 
 
+def settled_intercept(problem: Problem, w: NDArray[np.float64], b: float, alpha: NDArray[np.float64]) -> float:
+    """b, or the best one by definition where the multipliers leave it open.
+
+    A free intercept is determined by any row strictly inside its box; a row
+    that is inside by rounding only does not count, so that the answer depends
+    on the data and not on the path to it.
+    """
+    share = alpha / problem.price
+    if not problem.free or np.any((share > 1e-9) & (share < 1.0 - 1e-9)):
+        return b
+    return best_intercept(problem, problem.scores(w, 0.0))
+
+
 def best_intercept(problem: Problem, scores: NDArray[np.float64]) -> float:
     """The b that minimises Σ price_i loss(y_i (scores_i + b)) for given x_i·w.
 

@@ -37,7 +37,7 @@ class NesterovState(State):
     rate: NDArray[np.float64]  # (η,)
     decay: float
     gain: NDArray[np.float64]
-    take: Callable[[int], NDArray[np.int64]]
+    take: Callable[[int], NDArray[np.signedinteger]]
     t: int = 0
 
 

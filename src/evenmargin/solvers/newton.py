@@ -33,7 +33,7 @@ from ..losses import Hinge, slopes, values
 from ..problem import Problem, Solution
 from .base import CHUNK, Control, Solver, State, require, whole
 from .dual_cd import DualCD
-from .duality import best_intercept, certify
+from .duality import certify, settled_intercept
 
 Array = NDArray[np.float64]
 
@@ -166,10 +166,9 @@ class Newton(Solver):
         moved = polish(problem, state)
         solution.coef, solution.intercept = state.w, state.b
         solution.alpha = alpha = self._multipliers(problem, state)
-        if state.kappa and problem.free and not np.any((alpha > 0) & (alpha < problem.price)):
-            solution.intercept = best_intercept(problem, problem.scores(state.w, 0.0))
-            moved = True
-        return moved
+        if state.kappa:
+            solution.intercept = settled_intercept(problem, state.w, state.b, alpha)
+        return moved or solution.intercept != state.b
 
     def _multipliers(self, problem: Problem, state: NewtonState) -> Array:
         """α of all rows: −ψ', frozen rows keeping theirs."""

@@ -30,6 +30,8 @@ from ..problem import Problem, Solution
 from .base import CHUNK, Control, Solver, State, real, require
 from .duality import best_intercept, certify
 
+_DRAWS = 65_536  # indices drawn at a time: few enough to stay in cache
+
 
 @dataclass
 class PegasosState(State):
@@ -38,9 +40,9 @@ class PegasosState(State):
     lagged: NDArray[np.floating]
     before: NDArray[np.floating]
     tally: NDArray[np.float64]
-    gain: NDArray[np.float64]
-    pull: float
-    take: Callable[[int], NDArray[np.int64]]
+    pull: NDArray[np.float64]  # y · price / frequency
+    rate: float
+    take: Callable[[int], NDArray[np.signedinteger]]
     first: int = 0  # steps taken before this fit
 
 
@@ -103,8 +105,8 @@ class Pegasos(Solver):
             lagged=np.zeros(d if self.average else 0, dtype),
             before=v / max(control.steps, 1) if self.change_tol > 0 else np.zeros(0, dtype),
             tally=tally,
-            gain=problem.price / control.sampling.frequency(problem.y),
-            pull=1.0 / float(problem.price.sum()),
+            pull=problem.y * (problem.price / control.sampling.frequency(problem.y)),
+            rate=1.0 / float(problem.price.sum()),
             take=control.sampling.stream(problem.y, rng),
             first=control.steps,
         )
@@ -112,10 +114,10 @@ class Pegasos(Solver):
     def step(self, problem: Problem, state: PegasosState, limit: int) -> int:
         loops = _core.sgd_loops
         per_step = problem.size / problem.shape[0] + 10.0 + state.before.size
-        order = state.take(max(1, min(limit, int(CHUNK / per_step))))
+        order = state.take(max(1, min(limit, _DRAWS, int(CHUNK / per_step))))
         done = loops.steps(
-            problem.rows, problem.y, state.gain, problem.loss, order, state.t, state.v, state.lagged,
-            state.before, state.tally, self._bias_mode(problem), state.pull,
+            problem.rows, state.pull, problem.loss, order, state.t, state.v, state.lagged,
+            state.before, state.tally, self._bias_mode(problem), state.rate,
             self._radius(problem), self.change_tol,
         )  # fmt: skip
         state.t += done
