@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from functools import lru_cache
 from numbers import Integral, Real
 from typing import Any
 
@@ -12,9 +11,10 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from threadpoolctl import ThreadpoolController
 
+from ._binary import binary_task, one_vs_rest
 from ._progress import Report, progress_bars
+from ._threads import one_blas_thread
 from ._validation import (
     ConvergenceWarning,
     Interval,
@@ -33,12 +33,8 @@ from .problem import Problem, Solution, Status
 from .sampling import Given, get_sampler
 from .solvers import Control, Pegasos, Solver, get_solver, run
 from .stopping import AUCHalting
-from .weights import minority_is_positive, row_costs
 
 __all__ = ["LinearSVM"]
-
-# Above it, squares of prices times squares of features would overflow.
-_LARGEST_PRICE = 1e60
 
 
 def _has_probabilities(estimator: Any) -> bool:
@@ -210,10 +206,10 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X, y, weight, classes = drop_weightless(*validate_training(self, X, y, sample_weight))
         before = self if self.warm_start and _same_shape(self, classes, X.shape[1]) else None
         seed = seed_from(self.random_state)
-        tasks = _tasks(classes)
+        tasks = one_vs_rest(classes)
         problems = [self._problem(X, y, weight, classes, which) for which in tasks]
         solver = get_solver(self.solver, problems[0][0])
-        with _one_blas_thread(), progress_bars(bool(self.verbose)) as open_bar:
+        with one_blas_thread(), progress_bars(bool(self.verbose)) as open_bar:
             solutions = Parallel(n_jobs=self.n_jobs, prefer="threads")(
                 delayed(run)(
                     problem,
@@ -271,7 +267,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = stream["rows"] + y.size
         order = np.random.default_rng([stream["seed"], rows]).permutation(y.size)
         results, signs, solver = [], [], Pegasos()
-        for which in _tasks(classes):
+        for which in one_vs_rest(classes):
             problem, sign = self._problem(X, y, weight, classes, which, totals)
             if isinstance(self.solver, Pegasos):
                 solver = self.solver
@@ -354,35 +350,19 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         which: int,
         totals: NDArray[np.float64] | None = None,
     ) -> tuple[Problem, float]:
-        """One class against the rest, the minority as +1, and the sign that turns its scores back."""
-        positive = y == classes[which]
-        pair = None
-        if totals is not None:
-            pair = np.array([totals.sum() - totals[which], totals[which]])
-            rare = bool(pair[1] <= pair[0])
-        else:
-            rare = minority_is_positive(positive, weight)
-        n_total = float(weight.sum() if totals is None else totals.sum())
-        C = float(self.C) if self.alpha is None else 1.0 / (float(self.alpha) * n_total)
-        with np.errstate(over="ignore"):
-            price = C * row_costs(self.class_weight, y, positive, weight, pair, classes)
-        if not (price.min() > 0 and price.max() < _LARGEST_PRICE):  # also where it is NaN
-            raise ValueError(
-                f"C times the weights runs from {price.min():.1e} to {price.max():.1e}: choose C (or alpha), "
-                f"class_weight and sample_weight so that every row has a price above 0 and below {_LARGEST_PRICE:.0e}."
-            )
-        sign = 1.0 if rare else -1.0
-        intercept = self.intercept
+        """The problem of one class against the rest, and the sign that turns its scores back."""
+        task = binary_task(
+            y, weight, classes, which, C=self.C, alpha=self.alpha, class_weight=self.class_weight, dtype=X.dtype,
+            totals=totals,
+        )  # fmt: skip
+        loss, intercept = get_loss(self.loss), self.intercept
         if isinstance(intercept, bool | np.bool_):
             raise ValueError(f"intercept={intercept} is no choice: use 'free' to learn it, None for none, or a number.")
         if intercept is not None and not isinstance(intercept, str):
-            intercept = sign * float(intercept)
-        loss = get_loss(self.loss)
+            intercept = task.sign * float(intercept)
         if isinstance(loss, Blinex):
             _warn_if_reversed(loss)
-        labels = np.where(positive == rare, 1.0, -1.0).astype(X.dtype)
-        radius = float(np.sqrt(max(C * n_total, price.sum())))
-        return Problem(X, labels, price, loss, intercept, radius), sign
+        return Problem(X, task.labels, task.price, loss, intercept, task.radius), task.sign
 
     def _control(
         self,
@@ -427,7 +407,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_ = np.unique(classes)
         if self.classes_.size < 2:
             raise ValueError(f"classes has one class only ({self.classes_.tolist()}); a classifier needs at least two.")
-        count = len(_tasks(self.classes_))
+        count = len(one_vs_rest(self.classes_))
         self.coef_ = np.zeros((count, X.shape[1]), X.dtype)
         self.intercept_ = np.zeros(count, X.dtype)
         self.n_iter_, self.solver_ = 0, "pegasos"
@@ -480,21 +460,6 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     ConvergenceWarning,
                     stacklevel=3,
                 )
-
-
-@lru_cache(maxsize=1)
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-def _one_blas_thread() -> Any:
-    """The same sums in the same order whatever the machine: BLAS splits them by its threads."""
-    return _blas().limit(limits=1, user_api="blas")
-
-
-def _tasks(classes: NDArray[Any]) -> list[int]:
-    """Which class each binary problem calls positive."""
-    return [1] if classes.size == 2 else list(range(classes.size))
 
 
 def _same_shape(fitted: Any, classes: NDArray[Any], d: int) -> bool:

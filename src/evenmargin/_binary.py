@@ -1,0 +1,70 @@
+"""One class against the rest: from labels, weights and C to two-class tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .weights import minority_is_positive, row_costs
+
+__all__ = ["Task", "binary_task", "one_vs_rest"]
+
+# Above it, squares of prices times squares of features would overflow.
+_LARGEST_PRICE = 1e60
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A two-class task: the minority is +1, whatever it is called.
+
+    sign : +1 or −1, turns the task's scores into those of the class in question
+    radius : 1/√λ, or more where weights ask for it: a bound on ‖w‖ for the hinge
+    """
+
+    labels: NDArray[np.floating]
+    price: Array
+    sign: float
+    radius: float
+
+
+def one_vs_rest(classes: NDArray[Any]) -> list[int]:
+    """Which class each task calls positive: the second of two, or each of many."""
+    return [1] if classes.size == 2 else list(range(classes.size))
+
+
+def binary_task(
+    y: NDArray[Any],
+    weight: Array,
+    classes: NDArray[Any],
+    which: int,
+    *,
+    C: float,
+    alpha: float | None,
+    class_weight: Any,
+    dtype: Any,
+    totals: Array | None = None,
+) -> Task:
+    """The task of class `which` against the rest.
+
+    `totals` holds the weight of each class where these rows are part of a stream.
+    """
+    positive = y == classes[which]
+    pair = None if totals is None else np.array([totals.sum() - totals[which], totals[which]])
+    rare = minority_is_positive(positive, weight) if pair is None else bool(pair[1] <= pair[0])
+    total = float(weight.sum() if totals is None else totals.sum())
+    C = float(C) if alpha is None else 1.0 / (float(alpha) * total)
+    with np.errstate(over="ignore"):
+        price = C * row_costs(class_weight, y, positive, weight, pair, classes)
+    if not (price.min() > 0 and price.max() < _LARGEST_PRICE):  # also where it is NaN
+        raise ValueError(
+            f"C times the weights runs from {price.min():.1e} to {price.max():.1e}: choose C (or alpha), "
+            f"class_weight and sample_weight so that every row has a price above 0 and below {_LARGEST_PRICE:.0e}."
+        )
+    labels = np.where(positive == rare, 1.0, -1.0).astype(dtype)
+    radius = float(np.sqrt(max(C * total, price.sum())))
+    return Task(labels, price, 1.0 if rare else -1.0, radius)
