@@ -27,11 +27,17 @@ def slope_along(loss: Any, scores: Any, move: Any, tau: float, labels: Any, pric
 
 
 @jit
-def lagrangian(margins: Any, alpha: Any, price: Any, kappa: float, first: Any, second: Any) -> None:
-    """First and second derivative of the hinge's augmented Lagrangian by the margin."""
-    for i in range(margins.size):
+def lagrangian(scores: Any, labels: Any, alpha: Any, price: Any, kappa: float, first: Any, second: Any) -> Any:
+    """First and second derivative of the hinge's augmented Lagrangian by the margin.
+
+    Returns Σ (α − new α)²/price, and Σ price·hinge − new α·(1 − margin), with −first as the new α.
+    """
+    moved = 0.0
+    slack = 0.0
+    for i in range(scores.size):
+        short = 1.0 - labels[i] * scores[i]
         stiffness = kappa * price[i]
-        pull = alpha[i] + stiffness * (1.0 - margins[i])
+        pull = alpha[i] + stiffness * short
         if pull <= 0.0:
             first[i] = 0.0
             second[i] = 0.0
@@ -41,6 +47,10 @@ def lagrangian(margins: Any, alpha: Any, price: Any, kappa: float, first: Any, s
         else:
             first[i] = -pull
             second[i] = stiffness
+        change = alpha[i] + first[i]
+        moved += change * change / price[i]
+        slack += price[i] * max(short, 0.0) + first[i] * short
+    return moved, slack
 
 
 @jit

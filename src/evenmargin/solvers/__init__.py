@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..losses import Hinge
 from ..problem import Problem
 from .base import Control, Solver, run
 from .dual_cd import DualCD
@@ -27,6 +28,8 @@ SOLVERS: dict[str, type[Solver]] = {solver.name: solver for solver in (Newton, D
 
 # Stored entries of X up to which "auto" takes an exact solver: some seconds.
 _EXACT_UP_TO = 300_000_000
+# Multiply-adds of a Newton step on a smooth loss: about two seconds.
+_CURVED_UP_TO = 1e11
 
 
 def get_solver(solver: Any, problem: Problem) -> Solver:
@@ -51,9 +54,11 @@ def _choose(problem: Problem) -> Solver:
     """An exact solver where it is affordable, else stochastic gradients."""
     if problem.size > _EXACT_UP_TO:
         return Pegasos()
-    newton = Newton()
-    # With many columns the d³ operations of a Newton step outgrow a pass over X.
-    if newton.takes(problem.loss) and problem.shape[1] <= 1_000:
+    newton, (n, d) = Newton(), problem.shape
+    # With many columns the d³ operations of a Newton step outgrow a pass over X;
+    # a loss that curves everywhere also brings n·d² (of stored entries) in.
+    everywhere = 0.0 if isinstance(problem.loss, Hinge) else problem.size**2 / n
+    if newton.takes(problem.loss) and d <= 1_000 and everywhere <= _CURVED_UP_TO:
         return newton
     descent = DualCD()
     return descent if descent.takes(problem.loss) else Lbfgs()

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,7 @@ Array = NDArray[np.float64]
 _KAPPA, _GROWTH, _KAPPA_MAX = 3.0, 3.0, 1e5
 # Rows whose margin is within _BAND/κ of 1 are in reach; they are copied when
 # they are at most this share of all, anew whenever κ has grown by _RENEW.
-_BAND, _SHARE, _RENEW = 3.0, 0.08, 8.0
+_BAND, _SHARE, _RENEW = 8.0, 0.08, 8.0
 # Entries of X up to which the last digits are worth a few more steps.
 _POLISH_UP_TO = 100_000
 _TILE = 256  # rows of X copied at a time for the matrix
@@ -62,9 +63,14 @@ class Part:
     def frozen(self) -> bool:
         return not isinstance(self.rows, slice)
 
-    @property
-    def margins(self) -> Array:
-        return np.asarray(self.problem.y * self.scores)
+
+class Look(NamedTuple):
+    """What a pass over the scores of a part shows."""
+
+    first: Array  # ψ' by the margin
+    second: Array  # ψ''
+    moved: float  # Σ (change of α)²/price, were α updated now
+    slack: float  # the gap that would be left if the gradient vanished
 
 
 @dataclass
@@ -80,6 +86,7 @@ class NewtonState(State):
     drift: float = 0.0  # bound on how far a margin has moved since then
     reach: float = 0.0  # the longest row
     small: bool = False  # the last step was at the limit of rounding
+    look: Look | None = None  # at the present point, if it has been taken
 
 
 @dataclass(frozen=True)
@@ -122,17 +129,18 @@ class Newton(Solver):
     def step(self, problem: Problem, state: NewtonState, limit: int) -> int:
         """One Newton step; where the last one has converged, new multipliers first."""
         state.due = False
-        first, second = self._derivatives(state)
-        gradient = self._gradient(state, first)
-        new_multipliers = bool(state.kappa) and self._inner_done(state, first, gradient)
+        look = state.look or self._look(state)
+        gradient = self._gradient(state, look.first)
+        # The residual is small beside the move that α is about to make.
+        new_multipliers = bool(state.kappa) and float(gradient @ gradient) <= 0.01 * look.moved / state.kappa
         if new_multipliers:
-            state.part.alpha = -first
+            state.part.alpha = -look.first
             state.kappa = min(_GROWTH * state.kappa, _KAPPA_MAX)
             if not state.part.frozen or state.kappa > _RENEW * state.renewed:
                 self._screen(problem, state)
-            first, second = self._derivatives(state)
-            gradient = self._gradient(state, first)
-        direction = -_solve(self._matrix(state.part.problem, second), gradient)
+            look = self._look(state)
+            gradient = self._gradient(state, look.first)
+        direction = -_solve(self._matrix(state.part.problem, look.second), gradient)
         decrement = float(-gradient @ direction)
         if not decrement > 0.0:  # zero, or a loss that is not convex here
             state.settled = True
@@ -147,7 +155,8 @@ class Newton(Solver):
         state.w = state.w + tau * direction[:-1]
         state.b += tau * direction[-1]
         state.part.scores += tau * move
-        state.due = decrement + self._slackness(state) <= state.tol * state.value
+        state.look = self._look(state)
+        state.due = decrement + state.look.slack <= state.tol * state.value
         # decrement · κ is about the squared change of the multipliers
         small = decrement * max(1.0, state.kappa) <= 1e-21 * state.value
         state.settled = small and (new_multipliers or state.small or not state.kappa)
@@ -173,7 +182,7 @@ class Newton(Solver):
     def _multipliers(self, problem: Problem, state: NewtonState) -> Array:
         """α of all rows: −ψ', frozen rows keeping theirs."""
         alpha = state.alpha.copy()
-        alpha[state.part.rows] = -self._derivatives(state)[0]
+        alpha[state.part.rows] = -self._look(state).first
         return alpha
 
     def _screen(self, problem: Problem, state: NewtonState, freeze: bool = True) -> None:
@@ -183,27 +192,31 @@ class Newton(Solver):
         state.alpha[state.part.rows] = state.part.alpha
         scores = problem.scores(state.w, state.b)
         state.part, state.renewed, state.drift = _whole(problem, scores, state.alpha), state.kappa, 0.0
-        pull, _ = self._derivatives(state)
-        near = np.abs(1.0 - state.part.margins) <= _BAND / state.kappa
+        state.look = None
+        near = np.abs(1.0 - problem.y * scores) <= _BAND / state.kappa
         if not freeze or not 0 < np.count_nonzero(near) <= _SHARE * near.size:
             return
-        rows = np.flatnonzero(near)
+        rows, pull = np.flatnonzero(near), self._look(state).first
         state.alpha = np.where(near, state.alpha, -pull)
         pull = np.where(near, 0.0, pull) * problem.y
         fixed = np.append(problem.combine(pull), pull.sum())
         part = replace(problem, X=problem.X[rows], y=problem.y[rows], price=problem.price[rows])
         state.part = Part(part, rows, scores[rows], state.alpha[rows], fixed)
 
-    def _derivatives(self, state: NewtonState) -> tuple[Array, Array]:
-        """ψ' and ψ'' by the margin, for every row of the part."""
-        problem, margins = state.part.problem, state.part.margins
-        first, second = np.empty_like(margins), np.empty_like(margins)
+    def _look(self, state: NewtonState) -> Look:
+        """The derivatives at the state, for every row of the part."""
+        part, problem = state.part, state.part.problem
+        first, second = np.empty_like(part.scores), np.empty_like(part.scores)
+        loops = _core.newton_loops
         if state.kappa:
-            _core.newton_loops.lagrangian(margins, state.part.alpha, problem.price, state.kappa, first, second)
-        else:
-            _core.newton_loops.curvatures(problem.loss, margins, problem.y, problem.price, second)
-            np.multiply(problem.price, slopes(problem.loss, margins, problem.y), out=first)
-        return first, second
+            moved, slack = loops.lagrangian(
+                part.scores, problem.y, part.alpha, problem.price, state.kappa, first, second
+            )
+            return Look(first, second, float(moved), float(slack))
+        margins = problem.y * part.scores
+        loops.curvatures(problem.loss, margins, problem.y, problem.price, second)
+        np.multiply(problem.price, slopes(problem.loss, margins, problem.y), out=first)
+        return Look(first, second, 0.0, 0.0)
 
     def _gradient(self, state: NewtonState, first: Array) -> Array:
         problem = state.part.problem
@@ -214,19 +227,6 @@ class Newton(Solver):
         if not (problem.free or problem.augmented):
             gradient[-1] = 0.0
         return gradient
-
-    def _inner_done(self, state: NewtonState, first: Array, gradient: Array) -> bool:
-        """The residual is small beside the move that α is about to make."""
-        move = (state.part.alpha + first) / np.sqrt(state.part.problem.price)
-        return float(gradient @ gradient) <= 0.01 * float(move @ move) / state.kappa
-
-    def _slackness(self, state: NewtonState) -> float:
-        """The gap that is left when the gradient vanishes: Σ p·loss − α (1 − m)."""
-        if not state.kappa:
-            return 0.0
-        problem, margins = state.part.problem, state.part.margins
-        alpha = -self._derivatives(state)[0]
-        return float(problem.price @ values(problem.loss, margins, problem.y) - alpha @ (1.0 - margins))
 
     def _matrix(self, problem: Problem, second: Array) -> Array:
         """I + Xᵀ diag(second) X with the intercept as last row and column; lower half."""
@@ -271,7 +271,7 @@ def start_at(problem: Problem, w: Array, b: float, alpha: Array, kappa: float, t
     """A state at the given point, looking at all rows."""
     scores = problem.scores(w, b)
     part = _whole(problem, scores, alpha)
-    value = problem.penalty(w, b) + float(problem.price @ values(problem.loss, part.margins, problem.y))
+    value = problem.penalty(w, b) + float(problem.price @ values(problem.loss, problem.y * scores, problem.y))
     return NewtonState(w, b, part, alpha, value, tol, kappa)
 
 
