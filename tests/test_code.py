@@ -8,7 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from conftest import imbalanced
+
+from evenmargin import LinearSVM
 
 ROOT = Path(__file__).parents[1]
 
@@ -38,6 +42,17 @@ def test_the_demo_compares_plain_and_even_machines():
     for gmean, sensitivity, specificity, auc, _ in figures.values():
         assert abs(gmean - (sensitivity * specificity) ** 0.5) < 2e-3
         assert 0.9 < auc <= 1
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("page", ["README.md", "docs/guide.md"])
+def test_the_python_in_the_pages_runs(page):
+    X, y = imbalanced()
+    names = {"X": X, "y": y, "LinearSVM": LinearSVM, "batches": [(X, np.where(y > 0, "fraud", "fine"))]}
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.S)
+    assert blocks
+    for block in blocks:
+        exec(block, names)
 
 
 def test_the_version_is_printed():

@@ -15,7 +15,6 @@ from sklearn.svm import SVC, LinearSVC
 
 from evenmargin import LinearSVM
 from evenmargin.losses import Blinex, values
-from evenmargin.solvers import SOLVERS
 from evenmargin.weights import row_costs
 
 X, Y = imbalanced(n=300, d=8, seed=4)
@@ -183,11 +182,6 @@ def test_badly_scaled_columns_still_converge():
             continue  # one coordinate at a time cannot mend the scale; the warning says so
         svm = LinearSVM(loss=loss, solver=solver).fit(scaled, Y)
         assert svm.dual_gap_ <= 1e-6 * svm.objective_
-
-
-def test_every_solver_is_tried_here():
-    tried = {solver for _, solver in EVERY} | {"pegasos", "nesterov"}
-    assert tried == set(SOLVERS)
 
 
 def test_real_data_agrees_with_svc(papers_data):

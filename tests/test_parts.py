@@ -144,11 +144,12 @@ def test_waiting_time_says_what_it_needs(waits):
 
 class _Rows:
     X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([-1.0, 1.0, -1.0, 1.0])
+    price = np.ones(4)
 
 
 def _play(rule, coefficients):
     """Feed a rule with one-column models; return at which check it halts."""
-    run = rule.start(_Rows, 0)
+    run = rule.start(_Rows)
     for check, w in enumerate(coefficients, start=1):
         if run.check(check * rule.every, np.array([w]), 0.0):
             return check, run

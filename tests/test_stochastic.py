@@ -52,8 +52,8 @@ def test_pegasos_iterates_are_the_rule_done_naively(loss, rule, project, layout)
     lam, bias = 0.02, -0.3
     weight = _weights(rule, None)
     radius = 1 / np.sqrt(lam)
-    if loss == "squared_hinge":  # always held back
-        radius = max(radius, np.sqrt(2 * weight.sum() / (lam * len(Y))))
+    if loss == "squared_hinge":  # always held back, to where the objective is below that of w = 0
+        radius = max(radius, np.sqrt(2 * weight @ (1 - Y * bias) ** 2 / (lam * len(Y))))
     elif rule == "dict":
         radius = max(radius, np.sqrt(weight.sum() / (lam * len(Y))))
     radius = radius if project or loss == "squared_hinge" else np.inf
@@ -104,6 +104,21 @@ def test_a_free_intercept_ends_at_its_best_value():
         return np.maximum(0, 1 - Y * (scores + b)).sum()
 
     assert total(svm.intercept_[0]) <= min(total(b) for b in np.linspace(-5, 5, 2001)) + 1e-9
+
+
+@pytest.mark.parametrize("intercept", ["augmented", 0.3])
+def test_a_warm_start_continues_the_count_of_steps(intercept):
+    order = np.tile(ORDER[:150], 3)
+    fixed = 0.0 if intercept == "augmented" else intercept
+    expected = naive.pegasos(X, Y, order, 0.02, np.ones(len(Y)), "log", fixed, augmented=intercept == "augmented")[-1]
+    svm = LinearSVM(
+        alpha=0.02, loss="log", intercept=intercept, solver="pegasos", sampling=Given(ORDER[:150]), max_iter=150,
+        warm_start=True,
+    )  # fmt: skip
+    for _ in range(3):
+        svm.fit(X, Y)
+    assert_allclose(svm.coef_[0], expected[: X.shape[1]], rtol=1e-10)
+    assert svm.partial_fit(X[:5], Y[:5]).n_iter_ == 455
 
 
 def test_lsgd_and_wlsgd_are_the_rules_of_the_paper():
@@ -161,6 +176,12 @@ def test_halting_can_look_at_rows_set_aside_and_return_the_best():
     svm.fit(X_all[:400], np.where(y_all[:400] > 0, "rare", "common"))
     seen = [entry["auc"] for entry in svm.history_ if "auc" in entry]
     assert roc_auc(held[1] == "rare", svm.decision_function(held[0])) == pytest.approx(max(seen))
+    scores = X_all[:400] @ svm.coef_[0]
+
+    def total(b):
+        return np.maximum(0, 1 - y_all[:400] * (scores + b)).sum()
+
+    assert total(svm.intercept_[0]) <= min(total(b) for b in np.linspace(-20, 20, 4001)) + 1e-9
 
 
 def test_the_change_of_w_stops_it():

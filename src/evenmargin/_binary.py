@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .weights import minority_is_positive, row_costs
 
-__all__ = ["Task", "binary_task", "one_vs_rest"]
+__all__ = ["Task", "binary_task", "effective_C", "one_vs_rest"]
 
 # Above it, squares of prices times squares of features would overflow.
 _LARGEST_PRICE = 1e60
@@ -23,7 +23,7 @@ class Task:
     """A two-class task: the minority is +1, whatever it is called.
 
     sign : +1 or −1, turns the task's scores into those of the class in question
-    radius : 1/√λ, or more where weights ask for it: a bound on ‖w‖ for the hinge
+    radius : 1/√λ, or more where weights ask for it, for solvers that project
     """
 
     labels: NDArray[np.floating]
@@ -35,6 +35,11 @@ class Task:
 def one_vs_rest(classes: NDArray[Any]) -> list[int]:
     """Which class each task calls positive: the second of two, or each of many."""
     return [1] if classes.size == 2 else list(range(classes.size))
+
+
+def effective_C(C: float, alpha: float | None, total: float) -> float:
+    """C, or what alpha = λ means for rows of this total weight: 1/(λ·n)."""
+    return float(C) if alpha is None else 1.0 / (float(alpha) * total)
 
 
 def binary_task(
@@ -57,7 +62,7 @@ def binary_task(
     pair = None if totals is None else np.array([totals.sum() - totals[which], totals[which]])
     rare = minority_is_positive(positive, weight) if pair is None else bool(pair[1] <= pair[0])
     total = float(weight.sum() if totals is None else totals.sum())
-    C = float(C) if alpha is None else 1.0 / (float(alpha) * total)
+    C = effective_C(C, alpha, total)
     with np.errstate(over="ignore"):
         price = C * row_costs(class_weight, y, positive, weight, pair, classes)
     if not (price.min() > 0 and price.max() < _LARGEST_PRICE):  # also where it is NaN

@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 from sklearn.base import _fit_context as fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
@@ -24,7 +24,6 @@ from sklearn.utils.validation import (
 __all__ = [
     "ConvergenceWarning",
     "Interval",
-    "Options",
     "StrOptions",
     "available_if",
     "check_is_fitted",

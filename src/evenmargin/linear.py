@@ -12,7 +12,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from ._binary import binary_task, one_vs_rest
+from ._binary import binary_task, effective_C, one_vs_rest
 from ._progress import Report, progress_bars
 from ._threads import one_blas_thread
 from ._validation import (
@@ -65,6 +65,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         λ, as in `SGDClassifier`; if given it sets C = 1/(λ·n), n counting
         sample weights.
     loss : {"hinge", "squared_hinge", "log", "blinex"} or a loss, default="hinge"
+        scikit-learn's "log_loss" is another name for "log".
         A loss object sets its parameters: ``Blinex(a=1.5, b=0.5)``.
     class_weight : None, "balanced", "inverse", dict or callable, default=None
         "balanced" gives both classes the same total cost; "inverse" is 1 over
@@ -81,15 +82,18 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         How the stochastic solvers draw rows. It changes their path, not the
         objective. "balanced" draws each class with probability 1/2.
     stopping : None, "auc" or AUCHalting, default=None
-        Halting on ROC-AUC for the stochastic solvers.
+        Halting on ROC-AUC, for the stochastic solvers; "auto" then takes Pegasos.
     tol : float, default=1e-6
-        Stop when the duality gap is below tol times the objective.
+        The exact solvers stop when the duality gap is below tol times the
+        objective. The stochastic ones have a budget of steps.
     max_iter : int or None, default=None
         Budget in the solver's own unit: steps for "pegasos" (not epochs),
         mini-batches for "nesterov", passes for "dual_cd". None: the solver's.
     random_state : int, RandomState or None, default=None
     warm_start : bool, default=False
-        Start from the last fit's coefficients.
+        Go on from the last fit: Pegasos with its count of steps, the exact
+        solvers of the hinge with their multipliers if the rows are as many, the
+        others with the coefficients.
     n_jobs : int or None, default=None
         Threads over the one-vs-rest problems of several classes. The answer
         does not depend on it.
@@ -102,6 +106,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
     intercept_ : ndarray of shape (1,) or (n_classes,)
     objective_ : float or ndarray of shape (n_classes,)
+        Before `coef_` was rounded to float32, where X is. NaN after `partial_fit`.
     dual_gap_ : float or ndarray of shape (n_classes,)
         Certified bound on objective_ − optimum; NaN for Blinex, not convex.
     n_iter_ : int
@@ -136,6 +141,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     intercept_: NDArray[np.floating]
     n_iter_: int
     solver_: str
+    _stream: dict[str, Any]
 
     _parameter_constraints: dict[str, list[Any]] = {
         "C": [Interval(Real, 0, None, closed="neither")],
@@ -204,38 +210,52 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self
         """
         X, y, weight, classes = drop_weightless(*validate_training(self, X, y, sample_weight))
+        _warn_if_reversed(get_loss(self.loss))
+        seed, tasks = seed_from(self.random_state), one_vs_rest(classes)
+        solver = self._solver(self._problem(X, y, weight, classes, tasks[0])[0])
         before = self if self.warm_start and _same_shape(self, classes, X.shape[1]) else None
-        seed = seed_from(self.random_state)
-        tasks = one_vs_rest(classes)
-        problems = [self._problem(X, y, weight, classes, which) for which in tasks]
-        solver = get_solver(self.solver, problems[0][0])
-        with one_blas_thread(), progress_bars(bool(self.verbose)) as open_bar:
-            solutions = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-                delayed(run)(
-                    problem,
-                    solver,
-                    self._control(classes, which, problem, sign, seed, before, open_bar(classes[which])),
-                )
-                for which, (problem, sign) in zip(tasks, problems, strict=True)
+
+        def solve(place: int, which: int, report: Report | None) -> tuple[Solution, float, float, float]:
+            problem, sign = self._problem(X, y, weight, classes, which)
+            control = self._control(classes, which, problem, sign, seed, report)
+            if before is not None:
+                _go_on(control, before, place, problem, sign)
+            with one_blas_thread():
+                solution = run(problem, solver, control)
+            nothing = np.inf if solver.exact else problem.objective(np.zeros(X.shape[1]), problem.offset)
+            return solution, sign, nothing, problem.total_price
+
+        with progress_bars(bool(self.verbose)) as open_bar:
+            results = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
+                delayed(solve)(place, which, open_bar(classes[which])) for place, which in enumerate(tasks)
             )
-        self._store(solver, solutions, [sign for _, sign in problems], X.dtype, classes)
+        solutions, signs, nothing, prices = zip(*results, strict=True)
+        taken = [solution.n_iter if isinstance(solver, Pegasos) else y.size for solution in solutions]
+        if before is not None and isinstance(solver, Pegasos) and before.solver_ == solver.name:
+            taken = [more + already for more, already in zip(taken, before._stream["steps"], strict=True)]
+        self._store(solver, list(zip(solutions, signs, strict=True)), X.dtype, classes)
+        C = effective_C(self.C, self.alpha, float(weight.sum()))
         self._stream = {
             "totals": np.array([weight[y == label].sum() for label in classes]),
             "rows": y.size,
-            "steps": self.n_iter_ if isinstance(solver, Pegasos) else y.size,
+            "steps": taken,
+            "costs": [price / C for price in prices],
             "seed": seed,
         }
-        self._warn_unless_converged(solver, solutions, [problem for problem, _ in problems])
+        self._warn_unless_converged(solver, list(zip(solutions, nothing, strict=True)))
         return self
 
     @available_if(_can_stream)
+    @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> LinearSVM:
         """Take one Pegasos step for each row of a batch, for streams larger than memory.
 
         After `fit` it goes on from the fitted machine.
 
         "balanced" and "inverse" class weights use the totals of all batches so
-        far. Where C is given and not alpha, n is the number of rows so far.
+        far. Where C is given and not alpha, the objective is that of all rows so
+        far. `sampling`, `stopping` and the options `average` and `change_tol` of
+        Pegasos do not apply.
 
         Parameters
         ----------
@@ -249,36 +269,44 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        self._validate_params()
         first = not hasattr(self, "_stream")
         X, y, weight, seen = validate_training(self, X, y, sample_weight, reset=first)
-        if first:
-            self._start_stream(X, classes)
-        unknown = np.setdiff1d(seen, self.classes_)
+        known = self._known_classes(classes)
+        unknown = np.setdiff1d(seen, known)
         if unknown.size:
-            raise ValueError(f"y has classes {unknown.tolist()} that are not among {self.classes_.tolist()}.")
+            raise ValueError(f"y has classes {unknown.tolist()} that are not among {known.tolist()}.")
         keep = weight > 0
         if not keep.all():
             X, y, weight = X[keep], y[keep], weight[keep]
-        if y.size == 0:
-            return self
-        stream, classes = self._stream, self.classes_
-        totals = stream["totals"] + [weight[y == label].sum() for label in classes]
+        tasks = one_vs_rest(known)
+        none = [0] * len(tasks)
+        fresh: dict[str, Any] = {"totals": np.zeros(known.size), "rows": 0, "steps": none, "costs": none}
+        stream = fresh if first else self._stream
+        seed = seed_from(self.random_state) if first else stream["seed"]
+        totals = stream["totals"] + [weight[y == label].sum() for label in known]
         rows = stream["rows"] + y.size
-        order = np.random.default_rng([stream["seed"], rows]).permutation(y.size)
-        results, signs, solver = [], [], Pegasos()
-        for which in one_vs_rest(classes):
-            problem, sign = self._problem(X, y, weight, classes, which, totals)
-            if isinstance(self.solver, Pegasos):
-                solver = self.solver
-            control = self._control(classes, which, problem, sign, 0, self, None)
-            control.sampling, control.steps = Given(order, population=rows), stream["steps"]
-            control.max_iter, control.halting, control.certify = y.size, None, False
-            results.append(run(problem, replace(solver, refine=False), control))
-            signs.append(sign)
-        self._store(solver, results, signs, self.coef_.dtype, classes)
-        self._stream = {**stream, "totals": totals, "rows": rows, "steps": stream["steps"] + y.size}
-        self.n_iter_ = self._stream["steps"]
+        order = np.random.default_rng([seed, rows]).permutation(y.size)
+        solver = self.solver if isinstance(self.solver, Pegasos) else Pegasos()
+        solver = replace(solver, average=False, change_tol=0.0, best_b=False)
+        C, results, costs = effective_C(self.C, self.alpha, float(totals.sum())), [], []
+        for place, which in enumerate(tasks):
+            problem, sign = self._problem(X, y, weight, known, which, totals)
+            costs.append(stream["costs"][place] + problem.total_price / C)
+            problem = replace(problem, stream_price=C * costs[place])
+            control = Control(sampling=Given(order, population=rows), max_iter=y.size, certify=False)
+            if not first:
+                _go_on(control, self, place, problem, sign)
+                if self.alpha is None:  # C times more rows: what they have pulled so far counts for more
+                    grown = rows / stream["rows"]
+                    control.coef = grown * control.coef
+                    control.intercept *= grown if problem.augmented else 1.0
+            results.append((run(problem, solver, control), sign))
+        self._store(solver, results, X.dtype if first else self.coef_.dtype, known)
+        self._stream = {
+            "totals": totals, "rows": rows, "steps": [steps + y.size for steps in stream["steps"]],
+            "costs": costs, "seed": seed,
+        }  # fmt: skip
+        self.n_iter_ = max(self._stream["steps"])
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.floating]:
@@ -336,6 +364,21 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         total = each.sum(axis=1, keepdims=True)
         return np.asarray(np.where(total > 0, each / np.where(total > 0, total, 1), 1 / each.shape[1]))
 
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> NDArray[np.floating]:
+        """Logarithms of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -360,9 +403,16 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"intercept={intercept} is no choice: use 'free' to learn it, None for none, or a number.")
         if intercept is not None and not isinstance(intercept, str):
             intercept = task.sign * float(intercept)
-        if isinstance(loss, Blinex):
-            _warn_if_reversed(loss)
         return Problem(X, task.labels, task.price, loss, intercept, task.radius), task.sign
+
+    def _solver(self, problem: Problem) -> Solver:
+        stochastic = self.stopping is not None
+        solver = get_solver("pegasos" if stochastic and self.solver == "auto" else self.solver, problem)
+        if stochastic and solver.exact:
+            raise ValueError(
+                f"stopping is for the stochastic solvers, 'pegasos' and 'nesterov'; {solver.name!r} stops by its gap."
+            )
+        return solver
 
     def _control(
         self,
@@ -371,25 +421,17 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         problem: Problem,
         sign: float,
         seed: int,
-        before: Any,
-        progress: Report | None,
+        report: Report | None,
     ) -> Control:
-        place = 0 if classes.size == 2 else which
-        control = Control(
+        return Control(
             tol=self.tol,
             max_iter=self.max_iter,
             sampling=get_sampler(self.sampling),
             seed=seed + which,
+            intercept=problem.offset,
             halting=self._halting(classes, which, sign),
-            progress=progress,
+            progress=report,
         )
-        if before is not None and hasattr(before, "coef_"):
-            control.coef, control.intercept = sign * before.coef_[place], sign * float(before.intercept_[place])
-            control.steps = int(before.n_iter_) if before.solver_ == "pegasos" else 0
-            alphas = getattr(before, "_alphas", None)
-            if alphas is not None and alphas[place] is not None and alphas[place].size == problem.shape[0]:
-                control.alpha = alphas[place]
-        return control
 
     def _halting(self, classes: NDArray[Any], which: int, sign: float) -> AUCHalting | None:
         rule = AUCHalting() if self.stopping == "auc" else self.stopping
@@ -401,32 +443,29 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("stopping: the rows set aside for ROC-AUC must hold both classes.")
         return replace(rule, validation=(X, labels))
 
-    def _start_stream(self, X: Any, classes: Any) -> None:
+    def _known_classes(self, classes: Any) -> NDArray[Any]:
+        """The classes of a stream, which its first call gives."""
+        if hasattr(self, "_stream"):
+            if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+                raise ValueError(f"classes={classes} are not those of the calls before, {self.classes_.tolist()}.")
+            return self.classes_
         if classes is None:
             raise ValueError("classes must be given in the first call of partial_fit: all classes of the stream.")
-        self.classes_ = np.unique(classes)
-        if self.classes_.size < 2:
-            raise ValueError(f"classes has one class only ({self.classes_.tolist()}); a classifier needs at least two.")
-        count = len(one_vs_rest(self.classes_))
-        self.coef_ = np.zeros((count, X.shape[1]), X.dtype)
-        self.intercept_ = np.zeros(count, X.dtype)
-        self.n_iter_, self.solver_ = 0, "pegasos"
-        self._stream = {
-            "totals": np.zeros(self.classes_.size), "rows": 0, "steps": 0, "seed": seed_from(self.random_state),
-        }  # fmt: skip
+        known = np.unique(classes)
+        if known.size < 2:
+            raise ValueError(f"classes has one class only ({known.tolist()}); a classifier needs at least two.")
+        return known
 
-    def _store(
-        self, solver: Solver, solutions: list[Solution], signs: list[float], dtype: Any, classes: NDArray[Any]
-    ) -> None:
-        pairs = list(zip(solutions, signs, strict=True))
+    def _store(self, solver: Solver, results: list[tuple[Solution, float]], dtype: Any, classes: NDArray[Any]) -> None:
         with np.errstate(over="ignore"):
-            coef = np.stack([sign * solution.coef for solution, sign in pairs]).astype(dtype, copy=False)
-            intercept = np.array([sign * solution.intercept for solution, sign in pairs]).astype(dtype, copy=False)
+            coef = np.stack([sign * solution.coef for solution, sign in results]).astype(dtype, copy=False)
+            intercept = np.array([sign * solution.intercept for solution, sign in results]).astype(dtype, copy=False)
         if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
             raise ValueError(
                 f"The coefficients that solver={solver.name!r} found are not finite in {np.dtype(dtype)}: "
                 "scale the features, or choose a smaller C, intercept or learning rate."
             )
+        solutions = [solution for solution, _ in results]
         self.classes_, self.coef_, self.intercept_ = classes, coef, intercept
         self.solver_ = solver.name
         self.n_iter_ = max(solution.n_iter for solution in solutions)
@@ -436,30 +475,38 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.dual_gap_ = _one_or_all(np.array([solution.gap for solution in solutions]))
         self._alphas = [solution.alpha for solution in solutions] if self.warm_start else None
 
-    def _warn_unless_converged(self, solver: Solver, solutions: list[Solution], problems: list[Problem]) -> None:
-        if not solver.exact:
-            if self.max_iter is not None or self.stopping is not None:
-                return  # whoever sets the number of steps may well want few
-            for solution, problem in zip(solutions, problems, strict=True):
-                nothing = problem.objective(np.zeros(problem.shape[1]), problem.offset)
-                if not solution.objective <= nothing:
-                    warnings.warn(
-                        f"{solver.name} ended at an objective of {solution.objective:.1e}, worse than coefficients of "
-                        f"zero ({nothing:.1e}): scale the features, choose a smaller C, or raise max_iter.",
-                        ConvergenceWarning,
-                        stacklevel=3,
-                    )
-            return
-        for solution in solutions:
-            if solution.status in (Status.BUDGET, Status.STALLED):
-                gap = solution.gap / abs(solution.objective) if solution.objective else solution.gap
-                warnings.warn(
-                    f"{solver.name} stopped after {solution.n_iter} iterations ({solver.unit}) at a relative duality "
-                    f"gap of {gap:.1e}, above tol={self.tol:g} ({solution.status.value}): raise max_iter, scale the "
-                    "features, or choose a smaller C.",
-                    ConvergenceWarning,
-                    stacklevel=3,
+    def _warn_unless_converged(self, solver: Solver, results: list[tuple[Solution, float]]) -> None:
+        """One warning for the worst of the problems, with what to do about it."""
+        message = ""
+        if solver.exact:
+            open_ended = [s for s, _ in results if s.status in (Status.BUDGET, Status.STALLED)]
+            if open_ended:
+                worst = max(open_ended, key=lambda s: s.relative_gap)
+                message = (
+                    f"{solver.name} stopped after {worst.n_iter} iterations ({solver.unit}) at a relative duality gap "
+                    f"of {worst.relative_gap:.1e}, above tol={self.tol:g} ({worst.status.value}): "
+                    "raise max_iter, scale the features, or choose a smaller C."
                 )
+        elif self.max_iter is None and self.stopping is None:  # whoever sets the steps may well want few
+            lost = [(s, nothing) for s, nothing in results if not s.objective <= nothing]
+            if lost:
+                message = (
+                    f"{solver.name} ended at an objective of {lost[0][0].objective:.1e}, worse than coefficients of "
+                    f"zero ({lost[0][1]:.1e}): scale the features, choose a smaller C, or raise max_iter."
+                )
+        if message:
+            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+
+
+def _go_on(control: Control, before: Any, place: int, problem: Problem, sign: float) -> None:
+    """Start from an earlier fit's coefficients, and from its multipliers if the rows are as many."""
+    control.coef = sign * before.coef_[place]
+    if problem.learned:
+        control.intercept = sign * float(before.intercept_[place])
+    control.steps = before._stream["steps"][place]
+    alphas = getattr(before, "_alphas", None)
+    if alphas is not None and alphas[place] is not None and alphas[place].size == problem.shape[0]:
+        control.alpha = alphas[place]
 
 
 def _same_shape(fitted: Any, classes: NDArray[Any], d: int) -> bool:
@@ -470,12 +517,14 @@ def _one_or_all(values: Any) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-def _warn_if_reversed(loss: Blinex) -> None:
+def _warn_if_reversed(loss: Any) -> None:
+    if not isinstance(loss, Blinex):
+        return
     reach = loss.b * (np.exp(min(abs(loss.a), 700.0)) - abs(loss.a) - 1.0)
     if reach > 1.2:
         warnings.warn(
             f"{loss!r} is flat where a rare row is wrong (b·(e^|a| − |a| − 1) is {reach:.2g}), so that it may "
             "favour the other class: choose a smaller a or b.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=4,
         )

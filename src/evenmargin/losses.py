@@ -200,6 +200,8 @@ def get_loss(loss: Any) -> Any:
         ...
     ValueError: loss='huber' is unknown; choose one of 'blinex', 'hinge', 'log', 'squared_hinge', or give a loss object.
     """
+    if loss == "log_loss":  # scikit-learn's name
+        return Log()
     if isinstance(loss, str) and loss in LOSSES:
         return LOSSES[loss]()
     if isinstance(loss, Blinex) and not (

@@ -32,7 +32,7 @@ class Status(StrEnum):
     STATIONARY = "converged: the gradient is within tol"
     BUDGET = "max_iter was reached"
     HALTED = "halted: ROC-AUC stopped improving"
-    SETTLED = "settled: a step changed the coefficients by less than tol"
+    SETTLED = "settled: a step changed the coefficients by less than change_tol"
     STALLED = "stalled: no progress is left at this precision"
 
 
@@ -50,7 +50,10 @@ class Problem:
     loss : a loss of `evenmargin.losses`
     intercept : "free", "augmented", float or None
     radius : float
-        A bound on ‖w‖ at the optimum of the hinge, for solvers that project.
+        1/√λ, for solvers that project: with the hinge and no fixed intercept
+        the optimum lies within.
+    stream_price : float or None
+        The price of all rows of a stream, where X is a part of it.
     """
 
     X: Any
@@ -59,6 +62,11 @@ class Problem:
     loss: Any
     intercept: str | float | None = "free"
     radius: float = np.inf
+    stream_price: float | None = None
+
+    @property
+    def total_price(self) -> float:
+        return float(self.price.sum()) if self.stream_price is None else self.stream_price
 
     @cached_property
     def rows(self) -> Any:
@@ -85,6 +93,11 @@ class Problem:
         return self.intercept == "augmented"
 
     @property
+    def learned(self) -> bool:
+        """The intercept is learned, penalised or not."""
+        return self.free or self.augmented
+
+    @property
     def offset(self) -> float:
         """The intercept where it is given, else 0."""
         return 0.0 if self.intercept is None or isinstance(self.intercept, str) else float(self.intercept)
@@ -106,9 +119,11 @@ class Problem:
         w = w.astype(np.float64, copy=False)
         return 0.5 * float(w @ w) + (0.5 * b * b if self.augmented else 0.0)
 
-    def objective(self, w: NDArray[np.floating], b: float) -> float:
-        margins = self.y * self.scores(w.astype(np.float64, copy=False), b)
-        return self.penalty(w, b) + float(self.price @ values(self.loss, margins, self.y))
+    def objective(self, w: NDArray[np.floating], b: float, scores: NDArray[np.float64] | None = None) -> float:
+        """F(w, b); `scores` are x_i·w + b where they are known."""
+        if scores is None:
+            scores = self.scores(w.astype(np.float64, copy=False), b)
+        return self.penalty(w, b) + float(self.price @ values(self.loss, self.y * scores, self.y))
 
 
 @dataclass
@@ -123,3 +138,7 @@ class Solution:
     status: Status
     history: list[dict[str, float]] = field(default_factory=list)
     alpha: NDArray[np.float64] | None = None
+
+    @property
+    def relative_gap(self) -> float:
+        return self.gap / max(abs(self.objective), 1e-300)

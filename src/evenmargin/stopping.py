@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,12 +43,6 @@ def roc_auc(y: ArrayLike, scores: ArrayLike, sample_weight: ArrayLike | None = N
     return float(plus @ (minus_below - 0.5 * minus) / (plus.sum() * minus.sum()))
 
 
-class Halting(Protocol):
-    """What the loop needs of a halting rule: a run of its own per fit."""
-
-    def start(self, problem: Any, seed: int) -> AUCRun: ...
-
-
 @dataclass(frozen=True, eq=False)
 class AUCHalting:
     """Halt when ROC-AUC has not improved at a check every `every` steps.
@@ -63,7 +57,8 @@ class AUCHalting:
     keep_best : bool, default=False
         Return the state with the best ROC-AUC seen, not the last one.
     validation : (X, y) or None, default=None
-        Rows set aside by the caller. None: the training rows, as in the paper.
+        Rows set aside by the caller. None: the training rows, as in the paper,
+        counted by their weight.
         y holds the labels that the estimator was trained with.
     halt : bool, default=True
         False only records ROC-AUC in `history_`, for `improvement_waits`.
@@ -92,7 +87,7 @@ class AUCHalting:
             if not isinstance(value, Integral) or value < 1:
                 raise ValueError(f"AUCHalting: {name}={value!r} must be a whole number from 1.")
 
-    def start(self, problem: Any, seed: int) -> AUCRun:
+    def start(self, problem: Any) -> AUCRun:
         return AUCRun(self, problem)
 
 
@@ -101,9 +96,9 @@ class AUCRun:
 
     def __init__(self, rule: AUCHalting, problem: Any) -> None:
         self.rule, self.every = rule, rule.every
-        self.X, self.y = problem.X, problem.y
+        self.X, self.y, self.weight = problem.X, problem.y, problem.price
         if rule.validation is not None:
-            self.X, self.y = rule.validation
+            (self.X, self.y), self.weight = rule.validation, None
         self.last = self.top = self.auc = 0.5  # the paper's start
         self.failures = 0
         self.best: Model | None = None
@@ -113,7 +108,7 @@ class AUCRun:
 
     def check(self, done: int, coef: NDArray[np.floating], intercept: float) -> bool:
         """Look at ROC-AUC; True to halt."""
-        self.auc = roc_auc(self.y, self.X @ coef.astype(self.X.dtype, copy=False))
+        self.auc = roc_auc(self.y, self.X @ coef.astype(self.X.dtype, copy=False), self.weight)
         # A single failure is judged against the last check, as the paper prints
         # it; a patient rule against the best so far.
         improved = self.auc > (self.last if self.rule.patience == 1 else self.top)

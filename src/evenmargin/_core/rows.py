@@ -2,7 +2,7 @@
 
 A loop that calls `dot`, `add` and `square` is written once and compiled for
 both layouts: like the losses, the two classes are NamedTuples that the bridge
-resolves by type. Sums are taken in the dtype of X.
+resolves by type. Sums are taken in the dtype of the vector.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """The one loop that every solver runs under.
 
-A solver is four functions over a state of its own:
+A solver is five functions over a state of its own:
 
     init(problem, control) -> state       where to start
     step(problem, state, limit) -> count  up to `limit` iterations, a fraction of a second's work
     gap(problem, state)                   (objective, duality gap) at the state
+    coefficients(problem, state)          (w, b) now
     finish(problem, state, solution)      fill in coef and intercept
 
 The loop owns everything else: the budget, the tolerance, halting, the progress
@@ -27,11 +28,12 @@ from numpy.typing import NDArray
 
 from ..problem import Problem, Solution, Status
 from ..sampling import Uniform
-from ..stopping import Halting
+from ..stopping import AUCHalting
 from .duality import certify
 
 # Multiply-adds of one step: some tens of milliseconds.
 CHUNK = 30_000_000
+DRAWS = 65_536  # indices drawn at a time: few enough to stay in cache
 
 
 @dataclass
@@ -46,7 +48,7 @@ class Control:
     intercept: float = 0.0
     alpha: NDArray[np.float64] | None = None
     steps: int = 0  # already taken, for solvers whose step size falls with t
-    halting: Halting | None = None
+    halting: AUCHalting | None = None
     progress: Callable[[int, int, str], None] | None = None
     certify: bool = True  # look at the objective and the gap at the end
 
@@ -56,11 +58,12 @@ class State:
     """What a solver carries from step to step.
 
     `due` says that a look at the duality gap is worth its cost now, `settled`
-    that the solver's own criterion for stopping is met.
+    that the solver can do no more, `stationary` that its gradient vanishes.
     """
 
     due: bool = field(default=False, kw_only=True)
     settled: bool = field(default=False, kw_only=True)
+    stationary: bool = field(default=False, kw_only=True)
 
 
 class Solver(ABC):
@@ -81,10 +84,14 @@ class Solver(ABC):
     def step(self, problem: Problem, state: Any, limit: int) -> int: ...
 
     @abstractmethod
-    def gap(self, problem: Problem, state: Any) -> tuple[float, float]: ...
-
-    @abstractmethod
     def coefficients(self, problem: Problem, state: Any) -> tuple[NDArray[np.floating], float]: ...
+
+    def gap(self, problem: Problem, state: Any) -> tuple[float, float]:
+        return certify(problem, *self.coefficients(problem, state))
+
+    def refine(self, problem: Problem, w: NDArray[np.floating], b: float) -> float:
+        """A last word on the intercept for the final w."""
+        return b
 
     def finish(self, problem: Problem, state: Any, solution: Solution) -> bool:
         """Fill in the solution; True if it is not where `gap` has last looked."""
@@ -119,7 +126,7 @@ def run(problem: Problem, solver: Solver, control: Control) -> Solution:
     history: list[dict[str, float]] = []
     status, done = Status.BUDGET, 0
     objective, gap, certified_at = np.nan, np.nan, -1
-    halting = control.halting.start(problem, control.seed) if control.halting else None
+    halting = control.halting.start(problem) if control.halting else None
 
     while done < budget:
         limit = budget - done if halting is None else min(budget - done, halting.until_check(done))
@@ -141,7 +148,7 @@ def run(problem: Problem, solver: Solver, control: Control) -> Solution:
         if control.progress is not None:
             control.progress(done, budget, note)
         if status is Status.BUDGET and state.settled:
-            status = Status.STALLED if solver.exact else Status.SETTLED
+            status = _settled(solver, state)
         if status is not Status.BUDGET:
             break
 
@@ -149,10 +156,11 @@ def run(problem: Problem, solver: Solver, control: Control) -> Solution:
     moved = solver.finish(problem, state, solution) or certified_at != done
     if halting is not None and halting.best is not None:
         solution.coef, solution.intercept = halting.best
+        solution.intercept = solver.refine(problem, *halting.best)
         moved = True
     if moved and control.certify:
         solution.objective, solution.gap = certify(problem, solution.coef, solution.intercept, solution.alpha)
-        history.append(_entry(done, started, objective=solution.objective, gap=solution.gap))
+        history.append(_entry(solution.n_iter, started, objective=solution.objective, gap=solution.gap))
     solution.status = _judge(solution, control.tol)
     return solution
 
@@ -161,12 +169,15 @@ def _judge(solution: Solution, tol: float) -> Status:
     """The reason for stopping in the light of the final gap."""
     if solution.gap <= tol * abs(solution.objective):
         return Status.CONVERGED if solution.status in (Status.BUDGET, Status.STALLED) else solution.status
-    if solution.status is Status.STALLED:
-        if np.isnan(solution.gap):
-            return Status.STATIONARY
-        if solution.gap <= 1e-9 * abs(solution.objective):  # as good as float64 allows
-            return Status.CONVERGED
+    if solution.status is Status.STALLED and solution.gap <= 1e-9 * abs(solution.objective):
+        return Status.CONVERGED  # as good as float64 allows
     return solution.status
+
+
+def _settled(solver: Solver, state: State) -> Status:
+    if not solver.exact:
+        return Status.SETTLED
+    return Status.STATIONARY if state.stationary else Status.STALLED
 
 
 def _entry(done: int, started: float, **figures: float) -> dict[str, float]:

@@ -30,6 +30,8 @@ from .duality import certify, settled_intercept
 
 Array = NDArray[np.float64]
 
+_PATIENCE = 2_000  # passes after which the gap is looked at in any case, and rounding in w undone
+
 
 @dataclass
 class DualCDState(State):
@@ -47,6 +49,8 @@ class DualCDState(State):
     most: float = np.inf
     least: float = -np.inf
     threshold: float = 0.1  # violation at which the gap is looked at next
+    measured: float = np.inf  # violation of the last pass
+    passes: int = 0  # since the gap was last looked at
 
     @property
     def violation(self) -> float:
@@ -119,13 +123,16 @@ class DualCD(Solver):
             above, below, state.seed, ends,
         )  # fmt: skip
         everything = state.n_active == n
+        state.passes += 1
         state.most, state.least = (float(ends[0]), float(ends[1])) if np.isfinite(ends).all() else (0.0, 0.0)
         unbalanced = 0.0
         if problem.free:
             unbalanced = abs(state.s * float(state.constant[0]))
             if state.violation <= 10.0 * unbalanced:
                 state.b += state.s * float(state.constant[0])
-        if max(state.violation, unbalanced) <= state.threshold:
+        state.measured = max(state.violation, unbalanced)
+        state.due = state.passes >= _PATIENCE
+        if state.measured <= state.threshold:
             if everything:
                 state.due = True
                 state.threshold *= 0.2
@@ -137,6 +144,7 @@ class DualCD(Solver):
         state.w = problem.combine(state.alpha * problem.y)
         state.constant[0] = state.s * float(state.alpha @ problem.y)
         state.settled = state.threshold < 1e-13
+        state.passes = 0
         return certify(problem, state.w, state.intercept, state.alpha)
 
     def coefficients(self, problem: Problem, state: DualCDState) -> tuple[Array, float]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from ..losses import slopes, values
+from ..losses import slopes
 from ..problem import Problem
 
 
@@ -51,12 +51,12 @@ def certify(
     the optimum of a smooth loss, a valid but looser bound elsewhere.
     """
     w = w.astype(np.float64, copy=False)
-    margins = problem.y * problem.scores(w, b)
-    objective = problem.penalty(w, b) + float(problem.price @ values(problem.loss, margins, problem.y))
+    scores = problem.scores(w, b)
+    objective = problem.objective(w, b, scores)
     if not hasattr(problem.loss, "conjugate"):
         return objective, np.nan
     if alpha is None:
-        alpha = -problem.price * slopes(problem.loss, margins, problem.y)
+        alpha = -problem.price * slopes(problem.loss, problem.y * scores, problem.y)
     gap = objective - dual_value(problem, alpha)
     return objective, max(0.0, gap) if np.isfinite(gap) else np.inf
 

@@ -10,7 +10,6 @@ w = 0, and no gap is reported.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +19,7 @@ from scipy.sparse import issparse
 from .. import _core
 from ..problem import Problem, Solution
 from .base import Control, Solver, State, require, whole
-from .duality import certify
-from .newton import polish, start_at
+from .newton import polish, start_at, worth_polishing
 
 Array = NDArray[np.float64]
 
@@ -31,7 +29,6 @@ class LbfgsState(State):
     u: Array  # the variables: scale · (w, b)
     scale: Array
     tol: float
-    residual: float = np.inf
 
 
 @dataclass(frozen=True)
@@ -66,31 +63,37 @@ class Lbfgs(Solver):
 
     def step(self, problem: Problem, state: LbfgsState, limit: int) -> int:
         """Up to 100 iterations, fewer when the gradient is small enough."""
-        total = float(problem.price.sum())
+        total, most = float(problem.price.sum()), min(limit, 100)
+        seen: dict[bytes, Array] = {}  # the last gradients, by where: scipy's callback is not given them
 
         def function(u: Array) -> tuple[float, Array]:
             value, gradient = self._value_and_gradient(problem, u / state.scale)
+            if len(seen) > 3:
+                seen.pop(next(iter(seen)))
+            seen[u.tobytes()] = gradient
             return value / total, gradient / state.scale / total
 
+        def small(u: Array, value: float) -> bool:
+            gradient = seen.get(u.tobytes())
+            if gradient is None:
+                gradient = self._value_and_gradient(problem, u / state.scale)[1]
+            return self._residual(problem, gradient, u / state.scale) <= 0.1 * state.tol * abs(value) * total
+
         def watch(intermediate_result: OptimizeResult) -> None:
-            if self._small(problem, state, intermediate_result, total):
+            if small(intermediate_result.x, float(intermediate_result.fun)):
                 raise StopIteration
 
         result = minimize(
             function, state.u, jac=True, method="L-BFGS-B", callback=watch,
-            options={"maxiter": min(limit, 100), "maxcor": self.memory, "ftol": 0.0, "gtol": 0.0, "maxls": 50},
+            options={"maxiter": most, "maxcor": self.memory, "ftol": 0.0, "gtol": 0.0, "maxls": 50},
         )  # fmt: skip
-        state.u = result.x
-        small = self._small(problem, state, result, total)
-        if small:
+        state.u, state.due = result.x, True
+        done = small(result.x, float(result.fun))
+        if done:
             state.tol *= 0.01  # should the gap not be reached yet
-        state.due = True
-        stuck = result.nit < min(limit, 100) and not small
-        state.settled = stuck or (small and not hasattr(problem.loss, "conjugate"))
+        state.stationary = done and not hasattr(problem.loss, "conjugate")
+        state.settled = state.stationary or (result.nit < most and not done)
         return max(1, int(result.nit))
-
-    def gap(self, problem: Problem, state: LbfgsState) -> tuple[float, float]:
-        return certify(problem, *self.coefficients(problem, state))
 
     def coefficients(self, problem: Problem, state: LbfgsState) -> tuple[Array, float]:
         return self._split(problem, state.u / state.scale)
@@ -98,10 +101,10 @@ class Lbfgs(Solver):
     def finish(self, problem: Problem, state: LbfgsState, solution: Solution) -> bool:
         """Where it costs little, Newton steps for the digits that differences of F cannot show."""
         w, b = solution.coef, solution.intercept = self.coefficients(problem, state)
-        if problem.shape[1] > 1_000:
+        if not worth_polishing(problem, solution) or problem.shape[1] > 1_000:
             return False
         newton = start_at(problem, w, b, np.zeros(problem.shape[0]), kappa=0.0, tol=0.0)
-        moved = polish(problem, newton)
+        moved = polish(problem, newton, solution)
         solution.coef, solution.intercept = newton.w, newton.b
         return moved
 
@@ -121,22 +124,17 @@ class Lbfgs(Solver):
             gradient[-1] = by_b + (b if problem.augmented else 0.0)
         return problem.penalty(w, b) + total, gradient
 
-    def _small(self, problem: Problem, state: LbfgsState, result: Any, total: float) -> bool:
-        """The gap that this gradient implies, 1/2 ‖∂F/∂w‖² + |b · ∂F/∂b|, is below tol."""
-        gradient = getattr(result, "jac", None)
-        if gradient is None:
-            _, gradient = self._value_and_gradient(problem, result.x / state.scale)
-        else:
-            gradient = gradient * state.scale * total
+    def _residual(self, problem: Problem, gradient: Array, x: Array) -> float:
+        """The gap that a gradient implies: 1/2 ‖∂F/∂w‖² + (1 + |b|) |∂F/∂b|."""
         d = problem.shape[1]
         residual = 0.5 * float(gradient[:d] @ gradient[:d])
-        if gradient.size > d:
-            residual += abs(float(gradient[d])) * (1.0 + abs(float(result.x[d] / state.scale[d])))
-        return residual <= 0.1 * state.tol * abs(float(result.fun)) * total
+        if problem.learned:
+            residual += abs(float(gradient[d])) * (1.0 + abs(float(x[d])))
+        return residual
 
     def _diagonal(self, problem: Problem) -> Array:
         """1 + Σ price_i x_ij²: the curvature of F by each coefficient, up to a factor."""
-        X, price, learned = problem.X, problem.price, problem.free or problem.augmented
+        X, price, learned = problem.X, problem.price, problem.learned
         diagonal = np.ones(problem.shape[1] + learned)
         if issparse(X):
             diagonal[: X.shape[1]] += X.multiply(X).T @ price

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from ..problem import Problem
-from .base import CHUNK, Control, Solver, State, real, require, whole
-from .duality import certify
+from .base import CHUNK, DRAWS, Control, Solver, State, real, require, whole
 
 
 @dataclass
@@ -102,18 +101,15 @@ class Nesterov(Solver):
 
     def step(self, problem: Problem, state: NesterovState, limit: int) -> int:
         per_step = self.batch_size * (problem.size / problem.shape[0] + 10.0) + 4 * state.w.size
-        count = max(1, min(limit, int(CHUNK / per_step)))
+        count = max(1, min(limit, int(CHUNK / per_step), DRAWS // self.batch_size))
         _core.nesterov_loops.steps(
             problem.rows, problem.y, state.gain, problem.loss, state.take(count * self.batch_size),
             self.batch_size, state.t, state.w, state.velocity, state.ahead, state.gradient, state.bias,
-            state.rate, problem.free or problem.augmented, 1.0 if problem.augmented else 0.0,
+            state.rate, problem.learned, 1.0 if problem.augmented else 0.0,
             self.momentum, state.decay, self.schedule == "compound",
         )  # fmt: skip
         state.t += count
         return count
-
-    def gap(self, problem: Problem, state: NesterovState) -> tuple[float, float]:
-        return certify(problem, *self.coefficients(problem, state))
 
     def coefficients(self, problem: Problem, state: NesterovState) -> tuple[NDArray[np.floating], float]:
         return state.w, float(state.bias[0])

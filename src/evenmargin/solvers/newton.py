@@ -15,7 +15,7 @@ Given prices p, it minimises Φ(w, b) = 1/2 ‖w‖² + Σ ψ_i(y_i (x_i·w + b)
   pull is a constant; the certificate always looks at all rows.
 
 The cost of a step is n·d for the scores and (rows in play)·d² for the matrix, so
-this is for d up to a few thousand; a line search needs no pass over X.
+this is for d up to about a thousand; a line search needs no pass over X.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from scipy import linalg
 from scipy.sparse import issparse
 
 from .. import _core
-from ..losses import Hinge, slopes, values
-from ..problem import Problem, Solution
+from ..losses import Hinge, slopes
+from ..problem import Problem, Solution, Status
 from .base import CHUNK, Control, Solver, State, require, whole
 from .dual_cd import DualCD
 from .duality import certify, settled_intercept
@@ -118,7 +118,7 @@ class Newton(Solver):
             start = descent.init(problem, control)
             for _ in range(self.warm_epochs):
                 descent.epoch(problem, start)
-            kappa = _KAPPA / float(np.clip(start.violation, 1e-3, 10.0))
+            kappa = _KAPPA / float(np.clip(start.measured, 1e-3, 10.0))
             state = start_at(problem, start.w, start.intercept, start.alpha, kappa, control.tol)
             state.reach = float(np.sqrt(start.curvature.max()))
             return state
@@ -172,7 +172,7 @@ class Newton(Solver):
         return state.w, state.b
 
     def finish(self, problem: Problem, state: NewtonState, solution: Solution) -> bool:
-        moved = polish(problem, state)
+        moved = worth_polishing(problem, solution) and polish(problem, state, solution)
         solution.coef, solution.intercept = state.w, state.b
         solution.alpha = alpha = self._multipliers(problem, state)
         if state.kappa:
@@ -224,7 +224,7 @@ class Newton(Solver):
         gradient = state.part.fixed.copy()
         gradient[:-1] += state.w + problem.combine(pull)
         gradient[-1] += pull.sum() + (state.b if problem.augmented else 0.0)
-        if not (problem.free or problem.augmented):
+        if not problem.learned:
             gradient[-1] = 0.0
         return gradient
 
@@ -238,7 +238,7 @@ class Newton(Solver):
             weighted_gram(problem, np.flatnonzero(second < 0), -second, matrix)
             matrix *= -1.0
         matrix[np.arange(d), np.arange(d)] += 1.0
-        if not (problem.free or problem.augmented):
+        if not problem.learned:
             matrix[-1, :] = 0.0
             matrix[-1, -1] = 1.0
         else:
@@ -271,37 +271,42 @@ def start_at(problem: Problem, w: Array, b: float, alpha: Array, kappa: float, t
     """A state at the given point, looking at all rows."""
     scores = problem.scores(w, b)
     part = _whole(problem, scores, alpha)
-    value = problem.penalty(w, b) + float(problem.price @ values(problem.loss, problem.y * scores, problem.y))
-    return NewtonState(w, b, part, alpha, value, tol, kappa)
+    return NewtonState(w, b, part, alpha, problem.objective(w, b, scores), tol, kappa)
 
 
 def _whole(problem: Problem, scores: Array, alpha: Array) -> Part:
     return Part(problem, slice(None), scores, alpha.copy(), np.zeros(problem.shape[1] + 1))
 
 
-def polish(problem: Problem, state: NewtonState) -> bool:
-    """On small data go on to the last digits: there a weight of 2 and a row twice must agree.
+def worth_polishing(problem: Problem, solution: Solution) -> bool:
+    """On small data a converged solution is taken to the last digits.
 
-    True if the state has moved.
+    There a weight of 2 and a row twice must agree.
     """
-    solver, moved = Newton(), False
-    for _ in range(60):
-        if state.settled or problem.size > _POLISH_UP_TO:
-            break
-        solver.step(problem, state, 1)
-        moved = True
-    if moved:
+    return problem.size <= _POLISH_UP_TO and solution.status in (Status.CONVERGED, Status.STALLED, Status.STATIONARY)
+
+
+def polish(problem: Problem, state: NewtonState, solution: Solution) -> bool:
+    """Newton steps until rounding stops them, counted in the solution; True if there were any."""
+    solver, steps = Newton(), 0
+    while not state.settled and steps < 60:
+        steps += solver.step(problem, state, 1)
+    if steps:
         solver._screen(problem, state, freeze=False)
-    return moved
+    solution.n_iter += steps
+    return steps > 0
 
 
 def _zero(along: Callable[[float], float]) -> float:
+    """Where a function that starts below 0 and does not decrease reaches 0; 1 if beyond."""
     if along(1.0) <= 0.0:
         return 1.0
     low, high = 0.0, 1.0
-    while high - low > 1e-3 * high:
+    for _ in range(60):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if along(middle) > 0.0 else (middle, high)
+        if high - low <= 1e-3 * high:
+            break
     return 0.5 * (low + high)
 
 
@@ -325,7 +330,7 @@ def weighted_gram(problem: Problem, rows: NDArray[np.intp], weight: Array, out: 
 
 
 def _solve(matrix: Array, right: Array) -> Array:
-    """matrix⁻¹ right, from the lower half; a step that still descends where it is not definite."""
+    """matrix⁻¹ right, from the lower half; by least squares where it is not definite."""
     try:
         factor = linalg.cho_factor(matrix, lower=True, check_finite=False)
         return linalg.cho_solve(factor, right, check_finite=False)

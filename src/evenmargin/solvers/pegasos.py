@@ -1,11 +1,11 @@
 """Stochastic gradient descent with step 1/(λt): Pegasos, LSGD, WLSGD.
 
-Objective: λ/2 ‖w‖² + mean over draws of (gain_i / Σ price) · loss, which is the
-problem's objective divided by C·n. At step t = 1, 2, …, with w_1 = 0:
+Objective: λ/2 ‖w‖² + mean of cost · loss, which is the problem's divided by C·n.
+At step t = 1, 2, …, with w_1 = 0:
 
     draw row i;  w ← (1 − 1/t) w − (1/t) · (price_i / frequency_i) · slope · y_i x_i
 
-then, with `project`, scale w back to the ball that holds the optimum.
+then, with `project`, scale w back to ‖w‖ ≤ 1/√λ.
 Shalev-Shwartz, Singer, Srebro and Cotter 2011 for the hinge; Lu and Zhou
 ("Log-loss SVM Classification for Imbalanced Data", eqs. 6 and 8) for the log
 loss with class-size weights; Sun for class-balanced sampling and a fixed bias.
@@ -27,10 +27,8 @@ from numpy.typing import NDArray
 
 from .. import _core
 from ..problem import Problem, Solution
-from .base import CHUNK, Control, Solver, State, real, require
-from .duality import best_intercept, certify
-
-_DRAWS = 65_536  # indices drawn at a time: few enough to stay in cache
+from .base import CHUNK, DRAWS, Control, Solver, State, real, require
+from .duality import best_intercept
 
 
 @dataclass
@@ -43,6 +41,7 @@ class PegasosState(State):
     pull: NDArray[np.float64]  # y · price / frequency
     rate: float
     take: Callable[[int], NDArray[np.signedinteger]]
+    radius: float
     first: int = 0  # steps taken before this fit
 
 
@@ -59,7 +58,7 @@ class Pegasos(Solver):
         size the last one is the better of the two.
     change_tol : float, default=0.0
         Stop when a step changes w by less than this in the 1-norm; 0 never does.
-    refine : bool, default=True
+    best_b : bool, default=True
         Set a free intercept to its best value for the final w.
 
     Examples
@@ -76,7 +75,7 @@ class Pegasos(Solver):
     project: bool = False
     average: bool = False
     change_tol: float = 0.0
-    refine: bool = True
+    best_b: bool = True
 
     def __post_init__(self) -> None:
         require(self, change_tol=(real(self.change_tol, 0.0), "a finite number from 0"))
@@ -97,36 +96,38 @@ class Pegasos(Solver):
             bias = control.intercept * (control.steps if problem.augmented else 1.0)
         tally = np.zeros(_core.sgd_loops.TALLY)
         tally[_core.sgd_loops.BIAS] = bias
-        self._measure(problem, v, tally)
-        rng = np.random.default_rng(control.seed)
+        radius = self._radius(problem)
+        if radius < np.inf:
+            _measure(problem, v, tally)
+        rng = np.random.default_rng([control.seed, control.steps])
+        frequency = control.sampling.frequency(problem.y)
         return PegasosState(
             t=control.steps,
             v=v,
             lagged=np.zeros(d if self.average else 0, dtype),
             before=v / max(control.steps, 1) if self.change_tol > 0 else np.zeros(0, dtype),
             tally=tally,
-            pull=problem.y * (problem.price / control.sampling.frequency(problem.y)),
-            rate=1.0 / float(problem.price.sum()),
+            pull=problem.y * (problem.price / frequency),
+            rate=1.0 / problem.total_price,
             take=control.sampling.stream(problem.y, rng),
+            radius=radius,
             first=control.steps,
         )
 
     def step(self, problem: Problem, state: PegasosState, limit: int) -> int:
         loops = _core.sgd_loops
         per_step = problem.size / problem.shape[0] + 10.0 + state.before.size
-        order = state.take(max(1, min(limit, _DRAWS, int(CHUNK / per_step))))
+        order = state.take(max(1, min(limit, DRAWS, int(CHUNK / per_step))))
         done = loops.steps(
             problem.rows, state.pull, problem.loss, order, state.t, state.v, state.lagged,
             state.before, state.tally, self._bias_mode(problem), state.rate,
-            self._radius(problem), self.change_tol,
+            state.radius, self.change_tol,
         )  # fmt: skip
         state.t += done
         state.settled = done < order.size
-        self._measure(problem, state.v, state.tally)
+        if state.radius < np.inf:
+            _measure(problem, state.v, state.tally)
         return int(done)
-
-    def gap(self, problem: Problem, state: PegasosState) -> tuple[float, float]:
-        return certify(problem, *self.coefficients(problem, state))
 
     def coefficients(self, problem: Problem, state: PegasosState) -> tuple[NDArray[np.floating], float]:
         loops, t, tally = _core.sgd_loops, max(state.t, 1), state.tally
@@ -143,16 +144,22 @@ class Pegasos(Solver):
         return w.astype(state.v.dtype), float(b)
 
     def finish(self, problem: Problem, state: PegasosState, solution: Solution) -> bool:
-        solution.coef, solution.intercept = self.coefficients(problem, state)
-        if self.refine and problem.free and hasattr(problem.loss, "conjugate"):
-            scores = problem.scores(solution.coef.astype(np.float64), 0.0)
-            solution.intercept = best_intercept(problem, scores)
+        w, b = self.coefficients(problem, state)
+        solution.coef, solution.intercept = w, self.refine(problem, w, b)
         return True
 
+    def refine(self, problem: Problem, w: NDArray[np.floating], b: float) -> float:
+        """A free intercept at its best value for the final w."""
+        if not (self.best_b and problem.free and hasattr(problem.loss, "conjugate")):
+            return b
+        return best_intercept(problem, problem.scores(w.astype(np.float64), 0.0))
+
     def _radius(self, problem: Problem) -> float:
+        """The ball to scale back to; where the paper gives none, one that holds the optimum."""
         box = getattr(problem.loss, "dual_box", None)
         if box is not None and math.isinf(box()[0]):  # a slope without bound: unprojected, first steps blow up
-            return max(problem.radius, float(np.sqrt(2.0 * problem.price.sum())))
+            nothing = problem.objective(np.zeros(problem.shape[1]), problem.offset)
+            return max(problem.radius, math.sqrt(2.0 * nothing))
         return problem.radius if self.project else np.inf
 
     def _bias_mode(self, problem: Problem) -> int:
@@ -160,9 +167,9 @@ class Pegasos(Solver):
         mode: Any = loops.AUGMENTED if problem.augmented else loops.FREE if problem.free else loops.FIXED
         return int(mode)
 
-    def _measure(self, problem: Problem, v: NDArray[np.floating], tally: NDArray[np.float64]) -> None:
-        """‖v‖² anew, so that the updates of a step cannot let it drift."""
-        if self._radius(problem) < np.inf:
-            wide = v.astype(np.float64)
-            extra = tally[_core.sgd_loops.BIAS] ** 2 if problem.augmented else 0.0
-            tally[_core.sgd_loops.NORM2] = float(wide @ wide) + extra
+
+def _measure(problem: Problem, v: NDArray[np.floating], tally: NDArray[np.float64]) -> None:
+    """‖v‖² anew, so that the updates of many steps cannot let it drift."""
+    wide = v.astype(np.float64)
+    extra = tally[_core.sgd_loops.BIAS] ** 2 if problem.augmented else 0.0
+    tally[_core.sgd_loops.NORM2] = float(wide @ wide) + extra
