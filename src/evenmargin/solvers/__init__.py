@@ -2,7 +2,7 @@
 
 | name | losses | finds |
 |---|---|---|
-| `newton` | hinge, squared hinge, log | the optimum; best up to some hundred columns |
+| `newton` | hinge, squared hinge, log | the optimum; up to about a thousand columns |
 | `dual_cd` | hinge, squared hinge | the optimum; any number of columns |
 | `lbfgs` | squared hinge, log, Blinex | the optimum (a stationary point of Blinex) |
 | `pegasos` | all | a stochastic approximation, one row a step |
