@@ -349,6 +349,7 @@ def test_tol_zero_ends_at_the_last_digits(solver, layout):
 @every_layout
 @pytest.mark.parametrize("solver", ["lbfgs", *STOCHASTIC])
 @pytest.mark.parametrize("a", [100.0, -100.0])
+@may_not_converge
 def test_a_steep_blinex_is_finite_and_warned_of(solver, layout, a):
     with pytest.warns(UserWarning, match="choose a smaller a or b"):
         svm = finite(machine(solver, loss=Blinex(a)).fit(layout(X), Y))

@@ -482,10 +482,12 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             open_ended = [s for s, _ in results if s.status in (Status.BUDGET, Status.STALLED)]
             if open_ended:
                 worst = max(open_ended, key=lambda s: s.relative_gap)
+                where = "before its gradient was within tol"
+                if not np.isnan(worst.gap):
+                    where = f"at a relative duality gap of {worst.relative_gap:.1e}, above tol={self.tol:g}"
                 message = (
-                    f"{solver.name} stopped after {worst.n_iter} iterations ({solver.unit}) at a relative duality gap "
-                    f"of {worst.relative_gap:.1e}, above tol={self.tol:g} ({worst.status.value}): "
-                    "raise max_iter, scale the features, or choose a smaller C."
+                    f"{solver.name} stopped after {worst.n_iter} iterations ({solver.unit}) {where} "
+                    f"({worst.status.value}): raise max_iter, scale the features, or choose a smaller C."
                 )
         elif self.max_iter is None and self.stopping is None:  # whoever sets the steps may well want few
             lost = [(s, nothing) for s, nothing in results if not s.objective <= nothing]
