@@ -191,3 +191,32 @@ def test_real_data_agrees_with_svc(papers_data):
     peer = SVC(kernel="linear", class_weight="balanced", tol=1e-6).fit(scaled, labels)
     ours = LinearSVM(class_weight="balanced").fit(scaled, labels)
     assert_allclose(ours.decision_function(scaled), peer.decision_function(scaled), atol=2e-3)
+
+
+def test_an_intercept_that_nothing_holds_is_the_middle_whatever_the_path():
+    """A table where no multiplier is inside its box: rounding once walked b to an end of its interval."""
+    column = [
+        0.346,
+        0.822,
+        0.33,
+        -1.303,
+        0.346,
+        -0.537,
+        0.581,
+        0.365,
+        0.028,
+        -0.163,
+        -0.482,
+        0.599,
+        0.04,
+        -0.292,
+        -0.782,
+    ]
+    column = np.array([*column, -0.257, 0.008, -0.276, 1.294, -2.711])[:, None]
+    labels = np.array([1, -1, 1, -1, -1, 1, -1, -1, -1, -1, 1, -1, -1, -1, 1, -1, -1, -1, -1, -1])
+    weight = np.array([1, 2, 3, 3, 3, 2, 3, 1, 1, 3, 2, 3, 3, 3, 1, 1, 2, 1, 3, 3])
+    copies = np.repeat(np.arange(20), weight)
+    for solver in ("newton", "dual_cd"):
+        svm = LinearSVM(C=0.5, class_weight="balanced", solver=solver, random_state=0, tol=1e-10)
+        assert svm.fit(column, labels, weight).intercept_ == pytest.approx(0.19825534, abs=1e-7)
+        assert svm.fit(column[copies], labels[copies]).intercept_ == pytest.approx(0.19825534, abs=1e-7)

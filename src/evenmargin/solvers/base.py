@@ -167,10 +167,11 @@ def run(problem: Problem, solver: Solver, control: Control) -> Solution:
 
 def _judge(solution: Solution, tol: float) -> Status:
     """The reason for stopping in the light of the final gap."""
-    if solution.gap <= tol * abs(solution.objective):
-        return Status.CONVERGED if solution.status in (Status.BUDGET, Status.STALLED) else solution.status
-    if solution.status is Status.STALLED and solution.gap <= 1e-9 * abs(solution.objective):
-        return Status.CONVERGED  # as good as float64 allows
+    if solution.status in (Status.BUDGET, Status.STALLED) and solution.gap <= tol * abs(solution.objective):
+        return Status.CONVERGED
+    if solution.status in (Status.CONVERGED, Status.STALLED):  # as good as float64 allows
+        good = solution.gap <= max(tol, 1e-9) * abs(solution.objective)
+        return Status.CONVERGED if good else Status.STALLED
     return solution.status
 
 

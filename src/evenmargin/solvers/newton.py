@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,7 +106,10 @@ class Newton(Solver):
 
     name = "newton"
     unit = "Newton step"
-    needs = ("conjugate",)
+    needs = ("conjugate", "curvature")
+
+    def takes(self, loss: Any) -> bool:
+        return isinstance(loss, Hinge) or super().takes(loss)
 
     def default_max_iter(self, problem: Problem) -> int:
         return 500
@@ -224,7 +227,8 @@ class Newton(Solver):
         gradient = state.part.fixed.copy()
         gradient[:-1] += state.w + problem.combine(pull)
         gradient[-1] += pull.sum() + (state.b if problem.augmented else 0.0)
-        if not problem.learned:
+        if not problem.learned or abs(gradient[-1]) <= 1e-15 * float(np.abs(pull).sum()):
+            # Rounding alone must not move an intercept that nothing holds.
             gradient[-1] = 0.0
         return gradient
 
