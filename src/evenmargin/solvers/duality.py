@@ -19,6 +19,9 @@ from .. import _core
 from ..losses import slopes
 from ..problem import Problem
 
+# Entries of X up to which the last digits are worth a few more steps.
+SMALL = 100_000
+
 
 def dual_value(problem: Problem, alpha: NDArray[np.float64]) -> float:
     """The lower bound D(α), after making Σ α y = 0 where the intercept is free.
@@ -62,14 +65,14 @@ def certify(
 
 
 def settled_intercept(problem: Problem, w: NDArray[np.float64], b: float, alpha: NDArray[np.float64]) -> float:
-    """b, or the best one by definition where the multipliers leave it open.
+    """A free intercept at its best for w, so that it depends on the data and not on the path.
 
-    A free intercept is determined by any row strictly inside its box; a row
-    that is inside by rounding only does not count, so that the answer depends
-    on the data and not on the path to it.
+    Any row strictly inside its box determines it already; on large data, where
+    the search would be felt, b is believed if there is one.
     """
     share = alpha / problem.price
-    if not problem.free or np.any((share > 1e-9) & (share < 1.0 - 1e-9)):
+    held = problem.size > SMALL and np.any((share > 1e-9) & (share < 1.0 - 1e-9))
+    if not problem.free or held:
         return b
     return best_intercept(problem, problem.scores(w, 0.0))
 

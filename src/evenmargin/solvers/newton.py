@@ -34,7 +34,7 @@ from ..losses import Hinge, slopes
 from ..problem import Problem, Solution, Status
 from .base import CHUNK, Control, Solver, State, require, whole
 from .dual_cd import DualCD
-from .duality import certify, settled_intercept
+from .duality import SMALL, certify, settled_intercept
 
 Array = NDArray[np.float64]
 
@@ -44,8 +44,6 @@ _KAPPA, _GROWTH, _KAPPA_MAX = 3.0, 3.0, 1e5
 # Rows whose margin is within _BAND/κ of 1 are in reach; they are copied when
 # they are at most this share of all, anew whenever κ has grown by _RENEW.
 _BAND, _SHARE, _RENEW = 8.0, 0.08, 8.0
-# Entries of X up to which the last digits are worth a few more steps.
-_POLISH_UP_TO = 100_000
 _TILE = 256  # rows of X copied at a time for the matrix
 
 
@@ -287,7 +285,7 @@ def worth_polishing(problem: Problem, solution: Solution) -> bool:
 
     There a weight of 2 and a row twice must agree.
     """
-    return problem.size <= _POLISH_UP_TO and solution.status in (Status.CONVERGED, Status.STALLED, Status.STATIONARY)
+    return problem.size <= SMALL and solution.status in (Status.CONVERGED, Status.STALLED, Status.STATIONARY)
 
 
 def polish(problem: Problem, state: NewtonState, solution: Solution) -> bool:
