@@ -162,6 +162,8 @@ def run(problem: Problem, solver: Solver, control: Control) -> Solution:
         solution.objective, solution.gap = certify(problem, solution.coef, solution.intercept, solution.alpha)
         history.append(_entry(solution.n_iter, started, objective=solution.objective, gap=solution.gap))
     solution.status = _judge(solution, control.tol)
+    if control.progress is not None:  # what is done is all there was to do
+        control.progress(solution.n_iter, solution.n_iter, "")
     return solution
 
 
