@@ -7,8 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.preprocessing import StandardScaler
+
+# The same examples in every run of CI; a run at a desk looks for new ones.
+settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 
 def imbalanced(n=200, d=6, ratio=0.85, seed=0, dtype=np.float64):
