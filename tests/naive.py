@@ -16,10 +16,13 @@ def pull(loss, margin, label, a=1.0, b=1.0):
     if loss == "squared_hinge":
         return 2.0 * max(0.0, 1.0 - margin)
     if loss == "log":  # Lu and Zhou, eq. 6
-        return 1.0 / (1.0 + np.exp(margin))
+        with np.errstate(over="ignore"):
+            return 1.0 / (1.0 + np.exp(margin))
     assert loss == "blinex"  # Blinex, eq. 6: −∂L/∂f = ab(e^u − 1)/(1 + bE)², and ∂f = y ∂margin
     slack = max(0.0, 1.0 - margin)
     u = a * label * slack
+    if u > 300.0:  # the limit of inf / inf
+        return 0.0
     return label * a * b * (np.exp(u) - 1.0) / (1.0 + b * (np.exp(u) - u - 1.0)) ** 2
 
 
@@ -54,3 +57,18 @@ def nesterov(X, y, batches, c, weight, eta0, k, gamma, loss="blinex", compound=F
         w = w + v
         eta = eta * np.exp(-k * t) if compound else eta0 * np.exp(-k * (t + 1))
     return w
+
+
+def kernel_pegasos(K, y, order, lam, weight, loss="hinge", bias=0.0, radius=np.inf, augmented=False, **shape):
+    """The same with a kernel: β of w_{t+1} = (1 − 1/t) w_t + (1/(λt)) · weight · pull · y · φ(x), onto the ball."""
+    if augmented:
+        K = K + 1.0
+    beta = np.zeros(len(y))
+    for t, i in enumerate(order, start=1):
+        force = pull(loss, y[i] * (beta @ K[i] + bias), y[i], **shape)
+        beta = (1.0 - 1.0 / t) * beta
+        beta[i] += (1.0 / (lam * t)) * weight[i] * force * y[i]
+        norm = np.sqrt(beta @ K @ beta) if radius < np.inf else 0.0
+        if norm > radius:
+            beta = beta * (radius / norm)
+    return beta

@@ -146,6 +146,10 @@ class _Rows:
     X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([-1.0, 1.0, -1.0, 1.0])
     price = np.ones(4)
 
+    @staticmethod
+    def scores_of(X, coef):
+        return X @ coef
+
 
 def _play(rule, coefficients):
     """Feed a rule with one-column models; return at which check it halts."""

@@ -53,10 +53,12 @@ def binary_task(
     class_weight: Any,
     dtype: Any,
     totals: Array | None = None,
+    density: Array | None = None,
 ) -> Task:
     """The task of class `which` against the rest.
 
     `totals` holds the weight of each class where these rows are part of a stream.
+    `density` is one more factor of the prices; class weights do not see it.
     """
     positive = y == classes[which]
     pair = None if totals is None else np.array([totals.sum() - totals[which], totals[which]])
@@ -65,6 +67,8 @@ def binary_task(
     C = effective_C(C, alpha, total)
     with np.errstate(over="ignore"):
         price = C * row_costs(class_weight, y, positive, weight, pair, classes)
+        if density is not None:
+            price = price * density
     if not (price.min() > 0 and price.max() < _LARGEST_PRICE):  # also where it is NaN
         raise ValueError(
             f"C times the weights runs from {price.min():.1e} to {price.max():.1e}: choose C (or alpha), "

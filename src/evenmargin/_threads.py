@@ -1,13 +1,17 @@
-"""BLAS on one thread, for the sake of the same bits on every machine."""
+"""BLAS on one thread, for the sake of the same bits on every machine, and threads over tiles instead."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
-from threading import Lock
+from threading import Lock, local
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 _lock = Lock()
@@ -35,3 +39,57 @@ def one_blas_thread() -> Iterator[None]:
             _inside -= 1
             if _inside == 0:
                 _limit.restore_original_limits()
+
+
+class Workers:
+    """Threads over tiles, with BLAS on one thread each, and a buffer for each thread.
+
+    Used as a context. Tiles are the same for any number of threads, so that the
+    answer is too.
+    """
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = available_cores() if threads is None else threads
+        self._local = local()
+        self._pool: ThreadPoolExecutor | None = None
+        self._blas: Any = None
+
+    @classmethod
+    def of(cls, workers: Workers | None, elements: int) -> AbstractContextManager[Workers]:
+        """The given workers, or new ones: several threads only where the work pays for starting them."""
+        if workers is not None:
+            return nullcontext(workers)
+        return cls(1 if elements < 1_000_000 else None)
+
+    def __enter__(self) -> Workers:
+        self._blas = one_blas_thread()
+        self._blas.__enter__()
+        if self.threads > 1:
+            self._pool = ThreadPoolExecutor(self.threads)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+        self._blas.__exit__(None, None, None)
+
+    def each(self, task: Callable[[int], None], items: Sequence[int]) -> None:
+        """Run the task for every item."""
+        if self._pool is None or len(items) < 2:
+            for item in items:
+                task(item)
+        else:
+            for done in [self._pool.submit(task, item) for item in items]:
+                done.result()
+
+    def buffer(self, size: int, dtype: Any) -> NDArray[Any]:
+        """An array of this thread's own, used again in the next call."""
+        held = getattr(self._local, "held", None)
+        if held is None or held.nbytes < size * np.dtype(dtype).itemsize:
+            held = self._local.held = np.empty(size * np.dtype(dtype).itemsize, np.uint8)
+        return held.view(np.uint8)[: size * np.dtype(dtype).itemsize].view(dtype)
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
@@ -10,13 +9,12 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 from ._binary import binary_task, effective_C, one_vs_rest
+from ._machine import Machine, same_classes
 from ._progress import Report, progress_bars
 from ._threads import one_blas_thread
 from ._validation import (
-    ConvergenceWarning,
     Interval,
     StrOptions,
     available_if,
@@ -24,23 +22,17 @@ from ._validation import (
     drop_weightless,
     fit_context,
     seed_from,
-    validate_aside,
     validate_rows,
     validate_training,
 )
-from .losses import Blinex, Log, get_loss
-from .problem import Problem, Solution, Status
-from .sampling import Given, get_sampler
+from .density import DensityWeights
+from .losses import get_loss, slopes
+from .problem import Problem, Solution
+from .sampling import Given
 from .solvers import Control, Pegasos, Solver, get_solver, run
 from .stopping import AUCHalting
 
 __all__ = ["LinearSVM"]
-
-
-def _has_probabilities(estimator: Any) -> bool:
-    if not isinstance(get_loss(estimator.loss), Log):
-        raise AttributeError("predict_proba needs loss='log'; other losses have no probabilities of their own.")
-    return True
 
 
 def _can_stream(estimator: Any) -> bool:
@@ -49,7 +41,7 @@ def _can_stream(estimator: Any) -> bool:
     return True
 
 
-class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LinearSVM(Machine):
     """A linear support vector machine for classes of unequal size.
 
     Minimises 1/2 ‖w‖² + C Σ cost_i · loss(y_i (x_i·w + b)), where the cost of a
@@ -71,6 +63,9 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "balanced" gives both classes the same total cost; "inverse" is 1 over
         the weight of the class. Both count sample weights. Of several classes,
         each is balanced against the rest.
+    density : None, str, int or DensityWeights, default=None
+        A further factor of the costs, from the density around each row: a scheme of
+        `DensityWeights` by name or number, or such an object.
     solver : {"auto", "newton", "dual_cd", "lbfgs", "pegasos", "nesterov"} or a solver, default="auto"
         "auto" takes an exact solver where that is affordable and says in
         `solver_` which. A solver object sets its options:
@@ -148,6 +143,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "alpha": [Interval(Real, 0, None, closed="neither"), None],
         "loss": [str, tuple],
         "class_weight": [str, dict, callable, None],
+        "density": [str, Integral, DensityWeights, None],
         "solver": [str, Solver],
         "intercept": [StrOptions({"free", "augmented"}), Interval(Real, None, None, closed="neither"), None],
         "sampling": [str, object],
@@ -167,6 +163,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         alpha: float | None = None,
         loss: Any = "hinge",
         class_weight: Any = None,
+        density: Any = None,
         solver: Any = "auto",
         intercept: Any = "free",
         sampling: Any = "uniform",
@@ -182,6 +179,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.alpha = alpha
         self.loss = loss
         self.class_weight = class_weight
+        self.density = density
         self.solver = solver
         self.intercept = intercept
         self.sampling = sampling
@@ -210,30 +208,36 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self
         """
         X, y, weight, classes = drop_weightless(*validate_training(self, X, y, sample_weight))
-        _warn_if_reversed(get_loss(self.loss))
+        self._warn_if_reversed()
+        density = self._density(X, y, weight)
+        if density is not None and not density.all():
+            kept = density > 0
+            X, y, weight, density = X[kept], y[kept], weight[kept], density[kept]
         seed, tasks = seed_from(self.random_state), one_vs_rest(classes)
-        solver = self._solver(self._problem(X, y, weight, classes, tasks[0])[0])
-        before = self if self.warm_start and _same_shape(self, classes, X.shape[1]) else None
+        solver = self._solver(self._problem(X, y, weight, classes, tasks[0], density=density)[0])
+        before = self if self.warm_start and same_classes(self, classes) and self.coef_.shape[1] == X.shape[1] else None
 
-        def solve(place: int, which: int, report: Report | None) -> tuple[Solution, float, float, float]:
-            problem, sign = self._problem(X, y, weight, classes, which)
+        def solve(place: int, which: int, report: Report | None) -> tuple[Solution, float, float, float, Any]:
+            problem, sign = self._problem(X, y, weight, classes, which, density=density)
             control = self._control(classes, which, problem, sign, seed, report)
             if before is not None:
                 _go_on(control, before, place, problem, sign)
             with one_blas_thread():
                 solution = run(problem, solver, control)
             nothing = np.inf if solver.exact else problem.objective(np.zeros(X.shape[1]), problem.offset)
-            return solution, sign, nothing, problem.total_price
+            half = _half(problem, solution, sign) if solver.exact else None
+            return solution, sign, nothing, problem.total_price, half
 
         with progress_bars(bool(self.verbose)) as open_bar:
             results = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
                 delayed(solve)(place, which, open_bar(classes[which])) for place, which in enumerate(tasks)
             )
-        solutions, signs, nothing, prices = zip(*results, strict=True)
+        solutions, signs, nothing, prices, halves = zip(*results, strict=True)
         taken = [solution.n_iter if isinstance(solver, Pegasos) else y.size for solution in solutions]
         if before is not None and isinstance(solver, Pegasos) and before.solver_ == solver.name:
             taken = [more + already for more, already in zip(taken, before._stream["steps"], strict=True)]
         self._store(solver, list(zip(solutions, signs, strict=True)), X.dtype, classes)
+        self._half = halves[0] if len(halves) == 1 else None
         C = effective_C(self.C, self.alpha, float(weight.sum()))
         self._stream = {
             "totals": np.array([weight[y == label].sum() for label in classes]),
@@ -269,6 +273,8 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
+        if self.density is not None:
+            raise ValueError("density needs all rows at once: use fit, or give the weights as sample_weight.")
         first = not hasattr(self, "_stream")
         X, y, weight, seen = validate_training(self, X, y, sample_weight, reset=first)
         known = self._known_classes(classes)
@@ -307,6 +313,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "costs": costs, "seed": seed,
         }  # fmt: skip
         self.n_iter_ = max(self._stream["steps"])
+        self._half = None
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.floating]:
@@ -328,61 +335,17 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"X has values up to {abs(X).max():.1e}, so large that a score overflows {X.dtype}.")
         return scores.ravel() if scores.shape[1] == 1 else scores
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The class of each row; a score of exactly 0 is `classes_[0]`.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        scores = self.decision_function(X)
-        chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[chosen])
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> NDArray[np.floating]:
-        """Probabilities of the log loss, under the class weights it was fitted with.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        from scipy.special import expit
-
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([expit(-scores), expit(scores)])
-        each = expit(scores)
-        total = each.sum(axis=1, keepdims=True)
-        return np.asarray(np.where(total > 0, each / np.where(total > 0, total, 1), 1 / each.shape[1]))
-
-    @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> NDArray[np.floating]:
-        """Logarithms of `predict_proba`.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+    def _split_decision(self, X: Any) -> tuple[NDArray[np.floating], NDArray[np.floating], float]:
+        """The parts of the score that come from rows of `classes_[1]` and of `classes_[0]`, and the intercept."""
+        check_is_fitted(self)
+        if self._half is None:
+            raise ValueError(
+                f"This LinearSVM has no dual to split (two classes and an exact solver have one; this is "
+                f"{self.solver_!r} with {self.classes_.size} classes): use method='threshold', or another solver."
+            )
+        X = validate_rows(self, X)
+        up = np.asarray(X @ self._half.astype(X.dtype, copy=False))
+        return up, np.asarray(X @ self.coef_[0]) - up, float(self.intercept_[0])
 
     def _problem(
         self,
@@ -392,56 +355,21 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes: NDArray[Any],
         which: int,
         totals: NDArray[np.float64] | None = None,
+        density: NDArray[np.float64] | None = None,
     ) -> tuple[Problem, float]:
         """The problem of one class against the rest, and the sign that turns its scores back."""
         task = binary_task(
             y, weight, classes, which, C=self.C, alpha=self.alpha, class_weight=self.class_weight, dtype=X.dtype,
-            totals=totals,
+            totals=totals, density=density,
         )  # fmt: skip
-        loss, intercept = get_loss(self.loss), self.intercept
-        if isinstance(intercept, bool | np.bool_):
-            raise ValueError(f"intercept={intercept} is no choice: use 'free' to learn it, None for none, or a number.")
-        if intercept is not None and not isinstance(intercept, str):
-            intercept = task.sign * float(intercept)
-        return Problem(X, task.labels, task.price, loss, intercept, task.radius), task.sign
+        intercept = self._given_intercept(task.sign)
+        return Problem(X, task.labels, task.price, get_loss(self.loss), intercept, task.radius), task.sign
 
     def _solver(self, problem: Problem) -> Solver:
-        stochastic = self.stopping is not None
-        solver = get_solver("pegasos" if stochastic and self.solver == "auto" else self.solver, problem)
-        if stochastic and solver.exact:
-            raise ValueError(
-                f"stopping is for the stochastic solvers, 'pegasos' and 'nesterov'; {solver.name!r} stops by its gap."
-            )
-        return solver
-
-    def _control(
-        self,
-        classes: NDArray[Any],
-        which: int,
-        problem: Problem,
-        sign: float,
-        seed: int,
-        report: Report | None,
-    ) -> Control:
-        return Control(
-            tol=self.tol,
-            max_iter=self.max_iter,
-            sampling=get_sampler(self.sampling),
-            seed=seed + which,
-            intercept=problem.offset,
-            halting=self._halting(classes, which, sign),
-            progress=report,
+        stochastic = self.stopping is not None and self.solver == "auto"
+        return self._check_stopping(
+            get_solver("pegasos" if stochastic else self.solver, problem), "'pegasos' and 'nesterov'"
         )
-
-    def _halting(self, classes: NDArray[Any], which: int, sign: float) -> AUCHalting | None:
-        rule = AUCHalting() if self.stopping == "auc" else self.stopping
-        if rule is None or rule.validation is None:
-            return rule
-        X, y = validate_aside(self, rule.validation, classes)
-        labels = np.where(y == classes[which], sign, -sign)
-        if np.unique(labels).size < 2:
-            raise ValueError("stopping: the rows set aside for ROC-AUC must hold both classes.")
-        return replace(rule, validation=(X, labels))
 
     def _known_classes(self, classes: Any) -> NDArray[Any]:
         """The classes of a stream, which its first call gives."""
@@ -467,37 +395,8 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         solutions = [solution for solution, _ in results]
         self.classes_, self.coef_, self.intercept_ = classes, coef, intercept
-        self.solver_ = solver.name
-        self.n_iter_ = max(solution.n_iter for solution in solutions)
-        self.status_ = _one_or_all([solution.status for solution in solutions])
-        self.history_ = _one_or_all([solution.history for solution in solutions])
-        self.objective_ = _one_or_all(np.array([solution.objective for solution in solutions]))
-        self.dual_gap_ = _one_or_all(np.array([solution.gap for solution in solutions]))
+        self._record(solver, solutions)
         self._alphas = [solution.alpha for solution in solutions] if self.warm_start else None
-
-    def _warn_unless_converged(self, solver: Solver, results: list[tuple[Solution, float]]) -> None:
-        """One warning for the worst of the problems, with what to do about it."""
-        message = ""
-        if solver.exact:
-            open_ended = [s for s, _ in results if s.status in (Status.BUDGET, Status.STALLED)]
-            if open_ended:
-                worst = max(open_ended, key=lambda s: s.relative_gap)
-                where = "before its gradient was within tol"
-                if not np.isnan(worst.gap):
-                    where = f"at a relative duality gap of {worst.relative_gap:.1e}, above tol={self.tol:g}"
-                message = (
-                    f"{solver.name} stopped after {worst.n_iter} iterations ({solver.unit}) {where} "
-                    f"({worst.status.value}): raise max_iter, scale the features, or choose a smaller C."
-                )
-        elif self.max_iter is None and self.stopping is None:  # whoever sets the steps may well want few
-            lost = [(s, nothing) for s, nothing in results if not s.objective <= nothing]
-            if lost:
-                message = (
-                    f"{solver.name} ended at an objective of {lost[0][0].objective:.1e}, worse than coefficients of "
-                    f"zero ({lost[0][1]:.1e}): scale the features, choose a smaller C, or raise max_iter."
-                )
-        if message:
-            warnings.warn(message, ConvergenceWarning, stacklevel=4)
 
 
 def _go_on(control: Control, before: Any, place: int, problem: Problem, sign: float) -> None:
@@ -511,22 +410,10 @@ def _go_on(control: Control, before: Any, place: int, problem: Problem, sign: fl
         control.alpha = alphas[place]
 
 
-def _same_shape(fitted: Any, classes: NDArray[Any], d: int) -> bool:
-    return hasattr(fitted, "coef_") and np.array_equal(classes, fitted.classes_) and fitted.coef_.shape[1] == d
-
-
-def _one_or_all(values: Any) -> Any:
-    return values[0] if len(values) == 1 else values
-
-
-def _warn_if_reversed(loss: Any) -> None:
-    if not isinstance(loss, Blinex):
-        return
-    reach = loss.b * (np.exp(min(abs(loss.a), 700.0)) - abs(loss.a) - 1.0)
-    if reach > 1.2:
-        warnings.warn(
-            f"{loss!r} is flat where a rare row is wrong (b·(e^|a| − |a| − 1) is {reach:.2g}), so that it may "
-            "favour the other class: choose a smaller a or b.",
-            UserWarning,
-            stacklevel=4,
-        )
+def _half(problem: Problem, solution: Solution, sign: float) -> NDArray[np.float64]:
+    """The part of w that comes from rows of the class in question."""
+    alpha = solution.alpha
+    if alpha is None:  # at an optimum the gradient tells
+        margins = problem.y * problem.scores(solution.coef, solution.intercept)
+        alpha = -problem.price * slopes(problem.loss, margins, problem.y)
+    return sign * problem.combine(np.where(sign * problem.y > 0, alpha * problem.y, 0.0))

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from . import _core
+from .kernels import Precomputed, kernel_dot
 from .losses import values
 
-__all__ = ["Problem", "Solution", "Status"]
+__all__ = ["KernelProblem", "Problem", "Solution", "Status"]
 
 
 class Status(StrEnum):
@@ -109,11 +110,20 @@ class Problem:
         out += b
         return out
 
+    def scores_of(self, X: Any, w: NDArray[np.floating]) -> NDArray[np.floating]:
+        """x·w for other rows, in their dtype."""
+        return X @ w.astype(X.dtype, copy=False)
+
     def combine(self, scale: NDArray[np.floating]) -> NDArray[np.float64]:
         """Σ scale_i x_i, in float64."""
         w = np.zeros(self.shape[1])
         _core.cd_loops.weighted_rows(self.rows, scale, w)
         return w
+
+    def squared_norm(self, scale: NDArray[np.floating]) -> float:
+        """‖Σ scale_i x_i‖²."""
+        w = self.combine(scale)
+        return float(w @ w)
 
     def penalty(self, w: NDArray[np.floating], b: float) -> float:
         w = w.astype(np.float64, copy=False)
@@ -124,6 +134,55 @@ class Problem:
         if scores is None:
             scores = self.scores(w.astype(np.float64, copy=False), b)
         return self.penalty(w, b) + float(self.price @ values(self.loss, self.y * scores, self.y))
+
+
+@dataclass(frozen=True)
+class KernelProblem(Problem):
+    """The same with a kernel: f(x) = Σ β_j K(x_j, x) + b, and ‖f‖² = βᵀKβ. "w" is β here.
+
+    Parameters
+    ----------
+    kernel : a settled kernel of `evenmargin.kernels`
+        With `Precomputed`, X is K.
+    cache_size : float
+        Megabytes that a solver may hold of K.
+    workers : Workers
+        The threads that tiles are given to.
+    definite : bool
+        Whether K is positive definite; otherwise there is no duality gap.
+    """
+
+    kernel: Any = None
+    cache_size: float = 200.0
+    workers: Any = None
+    definite: bool = True
+
+    @property
+    def size(self) -> int:
+        """Entries of K, at most."""
+        return self.X.shape[0] * self.X.shape[0]
+
+    def product(self, beta: NDArray[np.floating]) -> NDArray[np.float64]:
+        """K β for all rows; the last one is remembered."""
+        memory = self.__dict__.setdefault("_memory", {})
+        if "beta" not in memory or not np.array_equal(memory["beta"], beta):
+            memory.update(beta=np.array(beta), product=self.scores_of(self.X, beta))
+        return np.asarray(memory["product"])
+
+    def scores_of(self, X: Any, w: NDArray[np.floating]) -> NDArray[np.floating]:
+        some = np.flatnonzero(w)
+        if isinstance(self.kernel, Precomputed):
+            return kernel_dot(self.kernel, X[:, some], None, w[some])
+        return kernel_dot(self.kernel, X, self.X[some], w[some], workers=self.workers, compiled=True)
+
+    def scores(self, w: NDArray[np.floating], b: float) -> NDArray[np.float64]:
+        return self.product(w) + b
+
+    def squared_norm(self, scale: NDArray[np.floating]) -> float:
+        return float(scale @ self.product(scale))
+
+    def penalty(self, w: NDArray[np.floating], b: float) -> float:
+        return 0.5 * self.squared_norm(w) + (0.5 * b * b if self.augmented else 0.0)
 
 
 @dataclass
@@ -138,6 +197,7 @@ class Solution:
     status: Status
     history: list[dict[str, float]] = field(default_factory=list)
     alpha: NDArray[np.float64] | None = None
+    scale: float = 0.0  # the largest score of a training row, where it is known
 
     @property
     def relative_gap(self) -> float:

@@ -96,6 +96,7 @@ class AUCRun:
 
     def __init__(self, rule: AUCHalting, problem: Any) -> None:
         self.rule, self.every = rule, rule.every
+        self.problem = problem
         self.X, self.y, self.weight = problem.X, problem.y, problem.price
         if rule.validation is not None:
             (self.X, self.y), self.weight = rule.validation, None
@@ -108,7 +109,7 @@ class AUCRun:
 
     def check(self, done: int, coef: NDArray[np.floating], intercept: float) -> bool:
         """Look at ROC-AUC; True to halt."""
-        self.auc = roc_auc(self.y, self.X @ coef.astype(self.X.dtype, copy=False), self.weight)
+        self.auc = roc_auc(self.y, self.problem.scores_of(self.X, coef), self.weight)
         # A single failure is judged against the last check, as the paper prints
         # it; a patient rule against the best so far.
         improved = self.auc > (self.last if self.rule.patience == 1 else self.top)

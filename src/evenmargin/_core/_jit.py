@@ -23,7 +23,7 @@ from llvmlite import ir
 from numba.core import caching, cgutils, types
 from numba.extending import intrinsic, overload
 
-__all__ = ["jit", "overload", "prefetch"]
+__all__ = ["jit", "jit_exactly", "overload", "prefetch"]
 
 # Sums may be reordered and fused, which is what lets LLVM vectorise a dot
 # product; NaN and infinity keep their meaning.
@@ -105,7 +105,16 @@ def _ours(signature: Any) -> bool:
 
 def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a loop on its first call, without the GIL, cached on disk."""
-    compiled = numba.njit(nogil=True, fastmath=_FASTMATH, error_model="numpy")(function)
+    return _compile(function, _FASTMATH)
+
+
+def jit_exactly(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, for arithmetic whose order matters: products and sums may be fused, not reordered."""
+    return _compile(function, {"contract"})
+
+
+def _compile(function: Callable[..., Any], fastmath: set[str]) -> Callable[..., Any]:
+    compiled = numba.njit(nogil=True, fastmath=fastmath, error_model="numpy")(function)
     # Under NUMBA_DISABLE_JIT the function comes back as it was.
     if hasattr(compiled, "_cache") and cache_folder() is not None:
         compiled._cache = _Cache(function)

@@ -72,6 +72,7 @@ class Solver(ABC):
     name: ClassVar[str]
     unit: ClassVar[str]  # what one iteration is
     exact: ClassVar[bool] = True  # reaches the optimum of a convex problem to tol
+    kernel: ClassVar[bool] = False  # solves a KernelProblem
     needs: ClassVar[tuple[str, ...]] = ()  # methods that a loss must have
 
     @abstractmethod

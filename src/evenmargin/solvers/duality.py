@@ -37,9 +37,10 @@ def dual_value(problem: Problem, alpha: NDArray[np.float64]) -> float:
             alpha[positive] *= minus / plus
         elif minus > plus:
             alpha[~positive] *= plus / minus
-    w = problem.combine(alpha * y)
     total = float(alpha @ y)
-    value = -0.5 * float(w @ w) - _core.loss_loops.conjugate_sum(problem.loss, alpha, y, problem.price)
+    value = -0.5 * problem.squared_norm(alpha * y) - _core.loss_loops.conjugate_sum(
+        problem.loss, alpha, y, problem.price
+    )
     if problem.augmented:
         value -= 0.5 * total * total
     return float(value - problem.offset * total)

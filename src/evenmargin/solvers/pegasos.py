@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
+from ..losses import values
 from ..problem import Problem, Solution
 from .base import CHUNK, DRAWS, Control, Solver, State, real, require
 from .duality import best_intercept
@@ -96,7 +97,7 @@ class Pegasos(Solver):
             bias = control.intercept * (control.steps if problem.augmented else 1.0)
         tally = np.zeros(_core.sgd_loops.TALLY)
         tally[_core.sgd_loops.BIAS] = bias
-        radius = self._radius(problem)
+        radius = safe_radius(problem, self.project)
         if radius < np.inf:
             _measure(problem, v, tally)
         rng = np.random.default_rng([control.seed, control.steps])
@@ -120,7 +121,7 @@ class Pegasos(Solver):
         order = state.take(max(1, min(limit, DRAWS, int(CHUNK / per_step))))
         done = loops.steps(
             problem.rows, state.pull, problem.loss, order, state.t, state.v, state.lagged,
-            state.before, state.tally, self._bias_mode(problem), state.rate,
+            state.before, state.tally, bias_mode(problem), state.rate,
             state.radius, self.change_tol,
         )  # fmt: skip
         state.t += done
@@ -154,18 +155,22 @@ class Pegasos(Solver):
             return b
         return best_intercept(problem, problem.scores(w.astype(np.float64), 0.0))
 
-    def _radius(self, problem: Problem) -> float:
-        """The ball to scale back to; where the paper gives none, one that holds the optimum."""
-        box = getattr(problem.loss, "dual_box", None)
-        if box is not None and math.isinf(box()[0]):  # a slope without bound: unprojected, first steps blow up
-            nothing = problem.objective(np.zeros(problem.shape[1]), problem.offset)
-            return max(problem.radius, math.sqrt(2.0 * nothing))
-        return problem.radius if self.project else np.inf
 
-    def _bias_mode(self, problem: Problem) -> int:
-        loops = _core.sgd_loops
-        mode: Any = loops.AUGMENTED if problem.augmented else loops.FREE if problem.free else loops.FIXED
-        return int(mode)
+def safe_radius(problem: Problem, project: bool) -> float:
+    """The ball to scale back to; where the paper gives none, one that holds the optimum."""
+    box = getattr(problem.loss, "dual_box", None)
+    if box is not None and math.isinf(box()[0]):  # a slope without bound: unprojected, first steps blow up
+        y = problem.y.astype(np.float64)
+        nothing = float(problem.price @ values(problem.loss, y * problem.offset, y))
+        return max(problem.radius, math.sqrt(2.0 * nothing))
+    return problem.radius if project else np.inf
+
+
+def bias_mode(problem: Problem) -> int:
+    """How the compiled loops treat the intercept."""
+    loops = _core.sgd_loops
+    mode: Any = loops.AUGMENTED if problem.augmented else loops.FREE if problem.free else loops.FIXED
+    return int(mode)
 
 
 def _measure(problem: Problem, v: NDArray[np.floating], tally: NDArray[np.float64]) -> None:

@@ -1,0 +1,61 @@
+"""The sequential part of blocked kernel SGD: the steps of one block, on its own tile of K."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._bridge import slope
+from ._jit import jit
+from .sgd_loops import AUGMENTED, BIAS, FREE, NORM2
+
+SCALE = 2  # of `tally`: what the stored coefficients are to be multiplied by
+
+
+@jit
+def steps(
+    K: Any, scores: Any, pull: Any, loss: Any, t: int, tally: Any, bias: int, rate: float, radius: float, out: Any
+) -> None:
+    """One step for each row of the block, from step t on.
+
+    K      : of the block's rows among themselves
+    scores : Σ c_j K(x_j, ·) of what came before the block, in units of the stored coefficients; changed in place
+    pull   : y · price / frequency of the block's rows
+    out    : what each step adds to its row's stored coefficient
+    """
+    b_state, norm2, scale = tally[BIAS], tally[NORM2], tally[SCALE]
+    for k in range(pull.size):
+        score = 0.0
+        b = b_state
+        if t > 0:
+            score = scale * scores[k] / t
+            if bias == AUGMENTED:
+                b = b_state / t
+        t += 1
+        label = 1.0 if pull[k] > 0.0 else -1.0
+        step = -pull[k] * slope(loss, label * (score + b), label)
+        out[k] = step / scale
+        if step != 0.0:
+            if radius < np.inf:
+                inner, size = score * (t - 1), K[k, k]
+                if bias == AUGMENTED:
+                    inner += b_state
+                    size += 1.0
+                norm2 += step * (2.0 * inner + step * size)
+            added = step / scale
+            for other in range(k + 1, pull.size):
+                scores[other] += added * K[k, other]
+            if bias == AUGMENTED:
+                b_state += step
+            elif bias == FREE:
+                b_state += rate * step / np.sqrt(t)
+        if radius < np.inf:
+            norm = np.sqrt(max(norm2, 0.0)) / t
+            if norm > radius:
+                shrink = radius / norm
+                scale *= shrink
+                norm2 *= shrink * shrink
+                if bias == AUGMENTED:
+                    b_state *= shrink
+    tally[BIAS], tally[NORM2], tally[SCALE] = b_state, norm2, scale

@@ -1,0 +1,488 @@
+"""Adjusting a trained machine: the best z, or the best threshold, for a metric.
+
+z-SVM (Imam, Ting and Kamruzzaman, "z-SVM: An SVM for Improved Classification of
+Imbalanced Data") splits the score of a machine into the pull p of the positive
+support vectors and the rest q, which holds the intercept, and strengthens p:
+
+    f(x, z) = z·p(x) + q(x),   z ≥ 0,   positive where f > 0.
+
+A metric of the four counts is a step function of z. Row i changes sides at
+−q_i/p_i, if that is positive: it becomes positive there if p_i > 0 and negative
+if p_i < 0; with p_i = 0 it stays. So one sort and one cumulative sum find the
+best z of all, in O(n log n). A threshold is the same with s_i + shift instead.
+
+Rounding is part of the definition. fl(fl(z·p_i) + q_i) is monotone in z, so that
+row i changes sides exactly once among the floating-point numbers: after e_i, the
+last z on the old side. The metric is constant for e_k < z ≤ e_{k+1}, and every
+z in there attains it in the arithmetic that will be used to predict. That also
+settles the breakpoints themselves, where f = 0 is negative: if such a point can
+be written as a number, it is an interval of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "METRICS",
+    "BalancedAccuracy",
+    "BestThreshold",
+    "BestZ",
+    "CostMatrix",
+    "FBeta",
+    "GMean",
+    "best_threshold",
+    "best_z",
+    "get_metric",
+]
+
+Array = NDArray[np.float64]
+Metric = Callable[[Array, Array, Array, Array], Array]
+
+_PLACES = ("upper", "middle", "lower")
+_LARGEST = float(np.finfo(np.float64).max)
+_SMALLEST = 1e-100  # a z below it is 0: products would underflow, and rows part by that alone
+_TIE = 1e-12  # relative: what sums of weights may lose to rounding
+_MARGIN = 0.01  # of a plateau: how far from its end, so that other rounding does not leave it
+_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+
+
+# --- metrics: functions of the weights tp, fn, fp, tn, elementwise, to be maximised ---
+
+
+def _share(part: Array, rest: Array) -> Array:
+    """part/(part + rest): the recall of a class."""
+    whole = np.asarray(part + rest)
+    if not np.all(whole > 0):
+        raise ValueError("The metric needs rows of both classes with a weight above 0.")
+    return np.asarray(part / whole)
+
+
+@dataclass(frozen=True)
+class GMean:
+    """√(sensitivity · specificity).
+
+    Examples
+    --------
+    >>> from evenmargin.adjust import GMean
+    >>> float(GMean()(tp=9, fn=1, fp=19, tn=81).round(3))
+    0.854
+    """
+
+    def __call__(self, tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
+        return np.sqrt(_share(tp, fn) * _share(tn, fp))
+
+
+@dataclass(frozen=True)
+class BalancedAccuracy:
+    """(sensitivity + specificity)/2.
+
+    Examples
+    --------
+    >>> from evenmargin.adjust import BalancedAccuracy
+    >>> float(BalancedAccuracy()(tp=9, fn=3, fp=25, tn=75))
+    0.75
+    """
+
+    def __call__(self, tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
+        return np.asarray(0.5 * (_share(tp, fn) + _share(tn, fp)))
+
+
+@dataclass(frozen=True)
+class FBeta:
+    """(1 + β²)·tp/((1 + β²)·tp + β²·fn + fp): a β above 1 asks for recall, below 1 for precision.
+
+    Examples
+    --------
+    >>> from evenmargin.adjust import FBeta
+    >>> float(FBeta(1.0)(tp=10, fn=0, fp=20, tn=80))
+    0.5
+    """
+
+    beta: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.beta, Real) or not 0 < float(self.beta) < 1e100:
+            raise ValueError(f"FBeta: beta={self.beta!r} must be a number above 0.")
+
+    def __call__(self, tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
+        square = float(self.beta) ** 2
+        hits = (1.0 + square) * np.asarray(tp)
+        return np.asarray(hits / (hits + square * fn + fp))
+
+
+@dataclass(frozen=True)
+class CostMatrix:
+    """Minus the mean cost of a row, from [[cost of tn, of fp], [of fn, of tp]].
+
+    Rows of the matrix are what a row is and columns what it is called, negative
+    first, as in scikit-learn's `confusion_matrix`. Costs below 0 are gains.
+
+    Examples
+    --------
+    >>> from evenmargin.adjust import CostMatrix
+    >>> float(CostMatrix([[0, 1], [10, 0]])(tp=9, fn=1, fp=20, tn=70))
+    -0.3
+    """
+
+    costs: Any
+
+    def __post_init__(self) -> None:
+        try:
+            costs = np.asarray(self.costs, dtype=np.float64)
+        except (TypeError, ValueError):
+            costs = np.empty(0)
+        if costs.shape != (2, 2) or not np.isfinite(costs).all():
+            raise ValueError(f"A cost matrix must hold 2 × 2 finite numbers, [[tn, fp], [fn, tp]], not {self.costs!r}.")
+        object.__setattr__(self, "costs", tuple(map(tuple, costs.tolist())))
+
+    def __call__(self, tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
+        (of_tn, of_fp), (of_fn, of_tp) = self.costs
+        total = np.asarray(tp + fn + fp + tn)
+        return np.asarray(-(of_tn * tn + of_fp * fp + of_fn * fn + of_tp * tp) / total)
+
+
+METRICS: dict[str, Metric] = {"gmean": GMean(), "f1": FBeta(1.0), "balanced_accuracy": BalancedAccuracy()}
+
+
+def get_metric(metric: Any) -> Metric:
+    """The metric for a name, a cost matrix, or the given function itself.
+
+    Examples
+    --------
+    >>> from evenmargin.adjust import get_metric
+    >>> get_metric("f1")
+    FBeta(beta=1.0)
+    >>> get_metric([[0, 1], [10, 0]])
+    CostMatrix(costs=((0.0, 1.0), (10.0, 0.0)))
+    """
+    if isinstance(metric, str) and metric in METRICS:
+        return METRICS[metric]
+    if isinstance(metric, list | tuple | np.ndarray):
+        return CostMatrix(metric)
+    if callable(metric) and not isinstance(metric, type):
+        return metric
+    known = ", ".join(repr(name) for name in sorted(METRICS))
+    raise ValueError(
+        f"metric={metric!r} is unknown; choose one of {known}, an object such as FBeta(2.0), "
+        "a cost matrix [[tn, fp], [fn, tp]], or a function of (tp, fn, fp, tn)."
+    )
+
+
+# --- searches ---
+
+
+class BestZ(NamedTuple):
+    """The chosen z, the metric there, and all z around it that attain the same."""
+
+    z: float
+    value: float
+    interval: tuple[float, float]
+
+
+class BestThreshold(NamedTuple):
+    """The chosen threshold, the metric there, and all thresholds around it that attain the same."""
+
+    threshold: float
+    value: float
+    interval: tuple[float, float]
+
+
+def best_z(
+    p: ArrayLike,
+    q: ArrayLike,
+    y: ArrayLike,
+    metric: Any = "gmean",
+    sample_weight: ArrayLike | None = None,
+    *,
+    search: str = "exact",
+    place: str = "upper",
+    z_max: float | None = None,
+    resolution: float = 0.0,
+) -> BestZ:
+    """The z ≥ 0 for which the rows where z·p + q > 0 give the best metric.
+
+    Parameters
+    ----------
+    p, q : array-like of shape (n,)
+        The two parts of each score; the sums are taken in float64.
+    y : array-like of shape (n,)
+        The positive rows are those above 0 (or True).
+    metric : {"gmean", "f1", "balanced_accuracy"}, a metric, cost matrix or callable, default="gmean"
+        A callable takes arrays of the weights tp, fn, fp and tn and returns an
+        array to be maximised; where it is NaN it counts as worst.
+    sample_weight : array-like of shape (n,), default=None
+        A weight of 2 is a row twice, a weight of 0 no row.
+    search : {"exact", "golden"}, default="exact"
+        "golden" is the golden section search of the paper on [0, z_max]. It takes
+        the metric for unimodal, which it is not, and may miss the best z.
+    place : {"upper", "middle", "lower"}, default="upper"
+        Where on the plateau of best z, for "exact". "upper" and "lower" keep 1 %
+        of its width from the end. Of several plateaus, "lower" takes the lowest
+        and the others the highest. Without an upper end, z is 1 % above the
+        lower one, or 1 if that is more.
+    z_max : float or None, default=None
+        Upper end of the golden section search. None: past the last row that
+        changes sides, as in the paper, and at least 1.
+    resolution : float, default=0.0
+        Pass over plateaus narrower than this fraction of z: between rows whose
+        scores differ by rounding only.
+
+    Returns
+    -------
+    BestZ
+        z, value and interval: each number from `interval[0]` to `interval[1]`
+        gives that value. Where no z changes the metric, z is 1 and the interval
+        (0, inf).
+
+    Examples
+    --------
+    >>> from evenmargin.adjust import best_z
+    >>> p, q = [1.0, 0.8, 0.2, 0.1], [-0.5, -1.2, -0.8, -0.9]
+    >>> best_z(p, q, [1, 1, 0, 0])
+    BestZ(z=3.975, value=1.0, interval=(1.5, 4.0))
+    """
+    if search not in ("exact", "golden"):
+        raise ValueError(f"search={search!r} is unknown; choose 'exact' or 'golden'.")
+    if z_max is not None and not 0 < z_max < math.inf:
+        raise ValueError(f"z_max={z_max!r} must be a finite number above 0.")
+    positive, weight, (pull, rest) = _rows(y, sample_weight, p=p, q=q)
+    moves = (pull != 0) & ((pull > 0) != (rest > 0))
+    rises = pull[moves] > 0
+    # Rising: the last z with z·|p| ≤ |q|. Falling: the last with z·|p| < |q|.
+    limit = np.abs(rest[moves])
+    limit = np.where(rises, limit, np.nextafter(limit, 0.0))
+    ends = _last_multiplier(np.abs(pull[moves]), limit)
+    ends[ends < _SMALLEST] = 0.0
+    steps = _sweep(ends, np.where(rises, 1.0, -1.0), moves, rest > 0, positive, weight, get_metric(metric), 0.0)
+    if search == "golden" and not steps.constant:
+        last = max(1.0, float(steps.ends[-1]) * (1.0 + _MARGIN))
+        z = _golden_section(steps, min(last if z_max is None else float(z_max), _LARGEST))
+        interval = steps.plateau(steps.index(z))
+    else:
+        narrow = resolution * np.append(steps.ends, 0.0)
+        interval = steps.best_plateau(place, narrow)
+        z = _inside(interval, place, neutral=1.0, scale=interval[0])
+    return BestZ(z, steps.value(z), interval)
+
+
+def best_threshold(
+    scores: ArrayLike,
+    y: ArrayLike,
+    metric: Any = "gmean",
+    sample_weight: ArrayLike | None = None,
+    *,
+    place: str = "upper",
+    neutral: float = 0.0,
+    resolution: float = 0.0,
+) -> BestThreshold:
+    """The threshold for which the rows with scores above it give the best metric.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n,)
+    y : array-like of shape (n,)
+        The positive rows are those above 0 (or True).
+    metric, sample_weight
+        As in `best_z`.
+    place : {"upper", "middle", "lower"}, default="upper"
+        Where on the plateau of best thresholds. As in `best_z`, "upper" raises
+        the scores: it is the *smallest* threshold that is as good.
+    neutral : float, default=0.0
+        The threshold where none changes the metric, or where the plateau has one
+        end only and `neutral` is further inside than 1 % of the range of scores.
+    resolution : float, default=0.0
+        Pass over plateaus narrower than this fraction of the largest score.
+
+    Returns
+    -------
+    BestThreshold
+        threshold, value and interval, as in `best_z`.
+
+    Examples
+    --------
+    >>> from evenmargin.adjust import best_threshold
+    >>> best_threshold([0.5, -0.25, -0.75, -1.0], [1, 1, 0, 0], place="middle")
+    BestThreshold(threshold=-0.5, value=1.0, interval=(-0.75, -0.25000000000000006))
+    """
+    positive, weight, (score,) = _rows(y, sample_weight, scores=scores)
+    # A threshold t is a shift −t; row i is positive for shifts above −s_i.
+    every, nowhere = np.ones(score.size, dtype=np.bool_), np.zeros(score.size, dtype=np.bool_)
+    steps = _sweep(-score, every.astype(np.float64), every, nowhere, positive, weight, get_metric(metric), -math.inf)
+    largest = float(np.abs(score).max())
+    low, high = steps.best_plateau(place, np.full(steps.values.size, resolution * largest))
+    shift = _inside((low, high), place, neutral=-float(neutral), scale=float(np.ptp(score)) or largest or 1.0)
+    return BestThreshold(0.0 - shift, steps.value(shift), (0.0 - high, 0.0 - low))
+
+
+def _finite(values: ArrayLike, name: str) -> Array:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be an array of numbers, one for each row.") from None
+    if array.ndim != 1 or not np.isfinite(array).all():
+        raise ValueError(f"{name} must hold one finite number for each row.")
+    return array
+
+
+def _rows(
+    y: ArrayLike, sample_weight: ArrayLike | None, **scores: ArrayLike
+) -> tuple[NDArray[np.bool_], Array, list[Array]]:
+    """Which rows are positive, their weights and scores, without rows of weight 0; both classes must be there."""
+    parts = [_finite(part, name) for name, part in scores.items()]
+    labels = _finite(y, "y")
+    weight = np.ones(labels.size) if sample_weight is None else _finite(sample_weight, "sample_weight")
+    if len({part.size for part in (labels, weight, *parts)}) > 1:
+        sizes = ", ".join(str(part.size) for part in (*parts, labels, weight))
+        raise ValueError(f"{', '.join(scores)}, y and sample_weight must have the same length, not {sizes}.")
+    if (weight < 0).any():
+        raise ValueError("sample_weight must not be below 0.")
+    weighs = weight > 0
+    positive = labels[weighs] > 0
+    if not positive.any() or positive.all():
+        raise ValueError("y must hold rows of both classes with a weight above 0 to choose by a metric.")
+    return positive, weight[weighs], [part[weighs] for part in parts]
+
+
+def _last_multiplier(a: Array, limit: Array) -> Array:
+    """The largest z with fl(z·a) ≤ limit, for a > 0 and limit ≥ 0; both sides of it are within two steps of limit/a."""
+    with np.errstate(over="ignore", under="ignore"):
+        z = np.minimum(limit / a, _LARGEST)
+        for _ in range(3):
+            z = np.where(z * a > limit, np.nextafter(z, 0.0), z)
+        for _ in range(3):
+            above = np.nextafter(z, np.inf)
+            z = np.where(above * a <= limit, above, z)
+        far = np.flatnonzero((z * a > limit) | (np.nextafter(z, np.inf) * a <= limit))
+        if far.size:  # products below the smallest number: halve over all numbers, which sort as their bits do
+            a, limit = a[far], limit[far]
+            low, high = np.zeros(far.size, dtype=np.int64), np.full(far.size, np.float64(_LARGEST).view(np.int64))
+            while (low < high).any():
+                middle = high - (high - low) // 2
+                fits = middle.view(np.float64) * a <= limit
+                low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
+            z[far] = low.view(np.float64)
+    return z
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """A step function of x: values[k] for ends[k−1] < x ≤ ends[k], from `start` to infinity."""
+
+    ends: Array
+    values: Array
+    start: float
+
+    @property
+    def constant(self) -> bool:
+        return bool(np.ptp(self.values) == 0)
+
+    def index(self, x: float) -> int:
+        return int(np.searchsorted(self.ends, x))
+
+    def value(self, x: float) -> float:
+        return float(self.values[self.index(x)])
+
+    def plateau(self, k: int, good: NDArray[np.bool_] | None = None) -> tuple[float, float]:
+        """First and last number around step k where the value is the same, or `good`."""
+        bad = np.flatnonzero(~(self.values == self.values[k] if good is None else good))
+        place = int(np.searchsorted(bad, k))
+        first = int(bad[place - 1]) + 1 if place > 0 else 0
+        last = int(bad[place]) - 1 if place < bad.size else self.ends.size
+        low = self.start if first == 0 else float(np.nextafter(self.ends[first - 1], np.inf))
+        if first > 0 and self.start == 0:
+            low = max(low, _SMALLEST)
+        return low, (math.inf if last == self.ends.size else float(self.ends[last]))
+
+    def best_plateau(self, place: str, narrow: Array) -> tuple[float, float]:
+        """The plateau of the best value, of those not `narrow`; the first and the last step never are."""
+        if place not in _PLACES:
+            raise ValueError(f"place={place!r} is unknown; choose 'upper', 'middle' or 'lower'.")
+        width = np.diff(self.ends, prepend=-np.inf, append=np.inf)
+        wide = width >= narrow
+        best = self.values[wide].max()
+        good = self.values >= best - _TIE * abs(best) if np.isfinite(best) else self.values >= best
+        return self.plateau(int(np.flatnonzero(wide & good)[0 if place == "lower" else -1]), good)
+
+
+def _sweep(
+    ends: Array,
+    signs: Array,
+    moves: NDArray[np.bool_],
+    at_start: NDArray[np.bool_],
+    positive: NDArray[np.bool_],
+    weight: Array,
+    metric: Metric,
+    start: float,
+) -> _Steps:
+    """The metric over x, where the rows that move become positive (sign 1) or negative (−1) after their ends."""
+    keep = ends < _LARGEST  # the others are out of reach
+    change = (signs * weight[moves])[keep]
+    ends, of_positive = ends[keep], positive[moves][keep]
+    order = np.argsort(ends, kind="stable")
+    ends, change, of_positive = ends[order], change[order], of_positive[order]
+    last = np.flatnonzero(np.diff(ends, append=np.inf) > 0)  # of each tie
+
+    def called_positive(true: NDArray[np.bool_], moving: NDArray[np.bool_]) -> tuple[Array, Array]:
+        """Weight of a class that is called positive and negative, at each step."""
+        whole = float(weight[true].sum())
+        first = float(weight[true & at_start].sum())
+        yes = np.append(first, first + np.cumsum(np.where(moving, change, 0.0))[last])
+        no = whole - yes
+        for count in (yes, no):
+            count[count < _TIE * whole] = 0.0
+        return yes, no
+
+    (tp, fn), (fp, tn) = called_positive(positive, of_positive), called_positive(~positive, ~of_positive)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = np.asarray(metric(tp, fn, fp, tn), dtype=np.float64)
+    if values.shape != tp.shape:
+        raise ValueError("metric must return one number for each element of the arrays tp, fn, fp and tn.")
+    values = np.where(np.isnan(values), -np.inf, values)
+    if np.isneginf(values).all():
+        raise ValueError("metric is NaN or −inf wherever the scores are cut: it cannot choose.")
+    return _Steps(ends[last], values, start)
+
+
+def _inside(interval: tuple[float, float], place: str, neutral: float, scale: float) -> float:
+    """A number on a plateau: a share of its width from an end, or past its only end by a share of `scale`."""
+    low, high = interval
+    if math.isinf(low) and math.isinf(high):
+        return neutral
+    if math.isinf(high):
+        x = max(neutral, low + _MARGIN * scale)
+    elif math.isinf(low):
+        x = min(neutral, high - _MARGIN * scale)
+    else:
+        x = low + {"lower": _MARGIN, "middle": 0.5, "upper": 1.0 - _MARGIN}[place] * (high - low)
+    return min(max(x, low, -_LARGEST), high, _LARGEST)
+
+
+def _golden_section(steps: _Steps, high: float) -> float:
+    """Golden section search for the maximum on [0, high].
+
+    The paper does not say what to do on a tie. The upper part is kept, as the
+    exact search would, unless all from there to `high` is no better than z = 0.
+    """
+    low, top = 0.0, steps.plateau(steps.index(high))[0]
+    if steps.value(high) > steps.value(0.0):
+        top = math.inf
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = steps.value(left), steps.value(right)
+    while high - low > 1e-9 * high and high > 1e3 * _SMALLEST:
+        if at_left > at_right or (at_left == at_right and left >= top):
+            high, right, at_right = right, left, at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = steps.value(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = steps.value(right)
+    return left if at_left >= at_right else right

@@ -1,0 +1,251 @@
+"""The kernel matrix of the training rows, in three ways of holding it.
+
+- `Whole`: all of it, in float64. For few rows, and for precomputed kernels.
+- `Cached`: rows that were asked for, as many as fit into a given memory. For
+  kernels that cost more to compute than to read: many columns, callables.
+- `Streamed`: nothing; tiles are computed when they are needed and forgotten.
+
+All three answer the same two questions: the block of a working set, and what a
+change of some coefficients does to the scores of all rows. `ridge` is added to
+the diagonal and `constant` to every entry.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _core
+from ._threads import Workers
+from .kernels import TILE, Function, Points, Precomputed, centre_of, kernel_dot, kernel_matrix, product
+
+__all__ = ["Cached", "Gram", "Streamed", "Whole", "hold"]
+
+Array = NDArray[np.float64]
+Index = NDArray[np.signedinteger]
+
+# Rows up to which the whole matrix is computed, in float64.
+SMALL = 2048
+# Columns from which a kernel value is cheaper to read than to compute again.
+_WIDE = 192
+
+
+class Gram(ABC):
+    """The kernel matrix of n rows; see the module."""
+
+    single = False  # whether products are computed in float32
+    most = 4096  # rows that a working set may have
+
+    def __init__(self, kernel: Any, X: Any, constant: float, ridge: Array | None, workers: Workers) -> None:
+        self.kernel, self.X, self.constant, self.workers = kernel, X, constant, workers
+        self.ridge = ridge
+        self.n = X.shape[0]
+        self.diagonal: Array = kernel.diagonal(X) + constant
+        if ridge is not None:
+            self.diagonal = self.diagonal + ridge
+
+    def block(self, rows: Index) -> Array:
+        """K of the given rows among themselves."""
+        K = self._block(rows)
+        if self.constant:
+            K += self.constant
+        if self.ridge is not None:
+            K[np.diag_indices(rows.size)] += self.ridge[rows]
+        return K
+
+    def dot(self, rows: Index, scale: Array) -> Array:
+        """K[:, rows] · scale."""
+        out = self._dot(rows, scale)
+        return self._complete(out, np.arange(self.n), rows, scale)
+
+    def exact(self, wanted: Index, rows: Index, scale: Array) -> Array:
+        """K[wanted, rows] · scale in float64, whatever is held."""
+        return self._complete(self._exact(wanted, rows, scale), wanted, rows, scale)
+
+    def _complete(self, out: Array, wanted: Index, rows: Index, scale: Array) -> Array:
+        if self.constant:
+            out += self.constant * scale.sum()
+        if self.ridge is not None:
+            full = np.zeros(self.n)
+            full[rows] = self.ridge[rows] * scale
+            out += full[wanted]
+        return out
+
+    def _exact(self, wanted: Index, rows: Index, scale: Array) -> Array:
+        if isinstance(self.kernel, Function):
+            return kernel_dot(self.kernel, self.X[wanted], self.X[rows], scale)
+        centre = centre_of(self.kernel, self.X)
+        A = Points(self.kernel, self.X[wanted], np.float64, centre)
+        B = Points(self.kernel, self.X[rows], np.float64, centre)
+        return kernel_dot(self.kernel, A, B, scale, workers=self.workers)
+
+    def widen(self) -> None:  # noqa: B027 (optional)
+        """From here on in float64."""
+
+    @abstractmethod
+    def _block(self, rows: Index) -> Array: ...
+
+    @abstractmethod
+    def _dot(self, rows: Index, scale: Array) -> Array: ...
+
+
+class Whole(Gram):
+    """All of K, in float64 (a precomputed one as it is)."""
+
+    def __init__(self, kernel: Any, X: Any, constant: float, ridge: Array | None, workers: Workers) -> None:
+        super().__init__(kernel, X, constant, ridge, workers)
+        if isinstance(kernel, Precomputed):
+            self.K = X
+        elif isinstance(kernel, Function):
+            self.K = kernel.matrix(X, X)
+        else:
+            points = Points(kernel, X, np.float64, centre_of(kernel, X), budget=1 << 30)
+            self.K = kernel_matrix(kernel, points, points, workers=workers)
+
+    def block(self, rows: Index) -> Array:
+        plain = not self.constant and self.ridge is None
+        if plain and rows.size == self.n and self.K.dtype == np.float64:  # all of them, in their order
+            return self.K
+        return super().block(rows)
+
+    def _block(self, rows: Index) -> Array:
+        return np.asarray(self.K[np.ix_(rows, rows)], dtype=np.float64)
+
+    def _dot(self, rows: Index, scale: Array) -> Array:
+        return _sum_rows(self.K, rows, scale, self.workers)
+
+    def _exact(self, wanted: Index, rows: Index, scale: Array) -> Array:
+        return self._dot(rows, scale)[wanted]
+
+
+class Streamed(Gram):
+    """Tiles computed when needed: float32 at first, float64 once `widen` is called."""
+
+    def __init__(
+        self, kernel: Any, X: Any, constant: float, ridge: Array | None, workers: Workers, budget: int
+    ) -> None:
+        super().__init__(kernel, X, constant, ridge, workers)
+        self.budget, self.single = budget, True
+        self.points = Points(kernel, X, np.float32, centre_of(kernel, X), budget)
+
+    def widen(self) -> None:
+        if self.single:
+            self.single = False
+            self.points = Points(self.kernel, self.X, np.float64, self.points.centre, self.budget)
+
+    def _block(self, rows: Index) -> Array:
+        own = Points(self.kernel, self.X[rows], np.float64, self.points.centre, budget=1 << 30)
+        return np.asarray(kernel_matrix(self.kernel, own, own, workers=self.workers))
+
+    def _dot(self, rows: Index, scale: Array) -> Array:
+        others = Points(self.kernel, self.X[rows], self.points.dtype, self.points.centre)
+        return kernel_dot(self.kernel, self.points, others, scale, workers=self.workers, compiled=True)
+
+
+class Cached(Gram):
+    """Rows of K that were asked for, in float32 at first, as many as `capacity` bytes hold."""
+
+    def __init__(
+        self, kernel: Any, X: Any, constant: float, ridge: Array | None, workers: Workers, capacity: int
+    ) -> None:
+        super().__init__(kernel, X, constant, ridge, workers)
+        self.capacity, self.budget = capacity, capacity // 4
+        self._open(np.float32 if not isinstance(kernel, Function) else np.float64)
+
+    def _open(self, dtype: Any) -> None:
+        self.single = dtype == np.float32
+        self.store = np.empty((min(self.n, self.room(dtype)), self.n), dtype)
+        self.place = np.full(self.n, -1)  # where a row is stored
+        self.owner = np.full(self.store.shape[0], -1)  # whose row a place holds
+        self.used = np.zeros(self.store.shape[0], np.int64)  # when it was last asked for
+        self.clock, self.most = 0, min(Gram.most, self.store.shape[0])
+        self.points: Points | None = None
+        if not isinstance(self.kernel, Function):
+            self.points = Points(self.kernel, self.X, dtype, centre_of(self.kernel, self.X), self.budget)
+
+    def room(self, dtype: Any) -> int:
+        return max(2, self.capacity // (self.n * np.dtype(dtype).itemsize))
+
+    def widen(self) -> None:
+        if self.single:
+            self._open(np.float64)
+
+    def _block(self, rows: Index) -> Array:
+        self._fetch(rows)
+        places = self.place[rows]
+        out = np.empty((rows.size, rows.size))
+
+        def task(i: int) -> None:
+            out[i : i + 128] = self.store[places[i : i + 128, None], rows]
+
+        self.workers.each(task, range(0, rows.size, 128))
+        return 0.5 * (out + out.T) if self.single else out
+
+    def _dot(self, rows: Index, scale: Array) -> Array:
+        out = np.zeros(self.n)
+        for start in range(0, rows.size, self.store.shape[0]):
+            some = rows[start : start + self.store.shape[0]]
+            self._fetch(some)
+            out += _sum_rows(self.store, self.place[some], scale[start : start + some.size], self.workers)
+        return out
+
+    def _fetch(self, rows: Index) -> None:
+        """Have these rows in the store, in place of those not asked for the longest."""
+        self.clock += 1
+        here = self.place[rows] >= 0
+        self.used[self.place[rows[here]]] = self.clock
+        missing = rows[~here]
+        if missing.size == 0:
+            return
+        slots = np.argsort(self.used, kind="stable")[: missing.size]
+        gone = self.owner[slots]
+        self.place[gone[gone >= 0]] = -1
+        self.owner[slots], self.place[missing], self.used[slots] = missing, slots, self.clock
+        if self.points is None:
+            self.store[slots] = self.kernel.matrix(self.X[missing], self.X)
+            return
+        points = self.points
+        own = points.right(missing)
+
+        def task(i: int) -> None:
+            left = points.left(slice(i, i + step))
+            for j in range(0, missing.size, TILE):
+                tile = product(own[j : j + TILE], left, self.workers.buffer)
+                self.kernel.apply(tile, True)
+                self.store[slots[j : j + TILE], i : i + step] = tile
+
+        step = points.tile
+        self.workers.each(task, range(0, self.n, step))
+
+
+def hold(
+    kernel: Any, X: Any, constant: float, ridge: Array | None, workers: Workers, cache_size: float, most: int
+) -> Gram:
+    """The way to hold K that suits its size and its cost.
+
+    cache_size : megabytes
+    most : rows of a working set; a cache must hold some sets
+    """
+    n, bytes_ = X.shape[0], int(cache_size * 1e6)
+    if isinstance(kernel, Precomputed) or (n <= SMALL and 8 * n * n <= bytes_):
+        return Whole(kernel, X, constant, ridge, workers)
+    if isinstance(kernel, Function):
+        return Cached(kernel, X, constant, ridge, workers, bytes_ // 2)
+    fits = bytes_ - (bytes_ >> 2) >= 2 * most * n * 4
+    if X.shape[1] > _WIDE and fits:
+        return Cached(kernel, X, constant, ridge, workers, bytes_ - (bytes_ >> 2))
+    return Streamed(kernel, X, constant, ridge, workers, bytes_ // 2)
+
+
+def _sum_rows(K: Any, rows: Index, scale: Array, workers: Workers) -> Array:
+    out = np.zeros(K.shape[1])
+    step = 4096
+
+    def task(i: int) -> None:
+        _core.smo_loops.add_rows(K, rows, scale, i, out[i : i + step])
+
+    workers.each(task, range(0, out.size, step))
+    return out

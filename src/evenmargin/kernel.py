@@ -1,0 +1,422 @@
+"""Kernel support vector machines: any kernel, loss, cost, sampling and solver."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from ._binary import binary_task, one_vs_rest
+from ._machine import Machine, same_classes
+from ._progress import progress_bars
+from ._threads import Workers
+from ._validation import (
+    Interval,
+    StrOptions,
+    check_is_fitted,
+    drop_weightless,
+    fit_context,
+    seed_from,
+    validate_rows,
+    validate_training,
+)
+from .density import DensityWeights
+from .kernels import RBF, Kernel, Linear, Poly, Precomputed, get_kernel, kernel_dot, kernel_matrix
+from .losses import get_loss, values
+from .problem import KernelProblem, Solution
+from .solvers import KernelSGD, Solver, get_kernel_solver, run
+from .stopping import AUCHalting
+
+__all__ = ["KernelSVM"]
+
+Array = NDArray[np.float64]
+
+# Kernel values that an objective after SGD may cost: about a second.
+_CERTIFIED_UP_TO = 5e8
+# Support vectors up to which scores are always computed in float64.
+_FEW = 256
+# Error of a float32 kernel value; and the error of scores, in units of their scale, up to which float32 is used.
+_ROUNDING, _ERROR = 1.2e-7, 1e-5
+
+
+class KernelSVM(Machine):
+    """A support vector machine with a kernel, for classes of unequal size.
+
+    Minimises 1/2 ‖f‖² + C Σ cost_i · loss(y_i (f(x_i) + b)) over the functions
+    f = Σ β_j K(x_j, ·), where the cost of a row is its class weight times its
+    density weight times its sample weight. The exact solvers reach the optimum
+    and say how close they are; a sample weight of 2 is the same as the row twice.
+    The machine keeps only its support vectors.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Price of the losses against the margin.
+    alpha : float or None, default=None
+        λ, as in `SGDClassifier`; if given it sets C = 1/(λ·n), n counting
+        sample weights.
+    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"}, a kernel or a callable, default="rbf"
+        A kernel object sets its own parameters: ``RBF(sigma=1.5)``. A callable
+        takes two matrices and returns the matrix of kernel values.
+    gamma : float, "scale" or "auto", default="scale"
+        Of "rbf", "poly" and "sigmoid". "scale" is 1/(columns · variance of X), by
+        sample weight; "auto" is 1/columns.
+    degree : int, default=3
+        Of "poly".
+    coef0 : float, default=0.0
+        Of "poly" and "sigmoid".
+    loss : {"hinge", "squared_hinge", "log", "blinex"} or a loss, default="hinge"
+    class_weight : None, "balanced", "inverse", dict or callable, default=None
+        As in `LinearSVM`.
+    density : None, str, int or DensityWeights, default=None
+        A further factor of the costs, from the density around each row: a scheme of
+        `DensityWeights` by name or number, or such an object.
+    solver : {"auto", "smo", "lbfgs", "sgd"} or a solver, default="auto"
+        "smo" is exact for the hinge and the squared hinge, "lbfgs" for the smooth
+        losses on up to some ten thousand rows; "sgd" takes any loss. "auto" takes
+        an exact solver where that is affordable and says in `solver_` which.
+    intercept : {"free", "augmented"}, float or None, default="free"
+        As in `LinearSVM`. "augmented" adds 1 to the kernel.
+    sampling : {"uniform", "balanced"} or a sampler, default="uniform"
+        How "sgd" draws rows. It changes its path, not the objective.
+    stopping : None, "auc" or AUCHalting, default=None
+        Halting on ROC-AUC, for "sgd".
+    tol : float, default=1e-3
+        "smo" stops, as SVC does, when no pair of rows violates the conditions of
+        the optimum by more than tol (in units of the margin), and the duality gap
+        is below tol times the objective. "lbfgs" stops when the gap is below tol²
+        times the objective.
+    max_iter : int or None, default=None
+        Budget in the solver's own unit: steps for "sgd", working sets for "smo".
+    cache_size : float, default=200.0
+        Megabytes that "smo" may hold of the kernel matrix.
+    random_state : int, RandomState or None, default=None
+    warm_start : bool, default=False
+        Go on from the last fit, if the rows are as many and the classes the same.
+    n_jobs : int or None, default=None
+        Threads over tiles of the kernel matrix; None or −1 takes all cores. The
+        answer does not depend on it.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    support_ : ndarray of shape (n_SV,)
+        Which rows are support vectors.
+    support_vectors_ : ndarray or CSR matrix of shape (n_SV, n_features)
+        Without columns for a precomputed kernel.
+    dual_coef_ : ndarray of shape (1, n_SV) or (n_classes, n_SV)
+        β, above 0 for support vectors of `classes_[1]`, or of the class of the row.
+    n_support_ : ndarray of shape (n_classes,)
+        Support vectors of each class.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    kernel_ : Kernel
+        With its parameters as numbers.
+    objective_ : float or ndarray of shape (n_classes,)
+        NaN after "sgd" on many rows, where it would cost more than the fit.
+    dual_gap_ : float or ndarray of shape (n_classes,)
+        Certified bound on objective_ − optimum; NaN where there is none: for
+        Blinex, for a kernel that is not positive definite, and as above.
+    n_iter_ : int
+    status_ : Status or list of Status
+    solver_ : str
+    history_ : list of dict
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+
+    Notes
+    -----
+    Scores of a machine with more than 256 support vectors are computed in float32
+    where its coefficients are small enough for an error below about 1e-5 of the
+    scores' scale, and in float64 otherwise.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from evenmargin import KernelSVM
+    >>> X, y = make_moons((180, 20), noise=0.2, random_state=0)
+    >>> svm = KernelSVM(C=10, class_weight="balanced").fit(X, y)
+    >>> svm.solver_, svm.status_.value
+    ('smo', 'converged: the duality gap is within tol')
+    >>> svm.score(X, y) > 0.9
+    True
+    """
+
+    support_: NDArray[np.intp]
+    support_vectors_: Any
+    dual_coef_: Array
+    n_support_: NDArray[np.intp]
+    intercept_: Array
+    kernel_: Kernel
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "alpha": [Interval(Real, 0, None, closed="neither"), None],
+        "kernel": [str, callable, Kernel],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "degree": [Interval(Integral, 1, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "loss": [str, tuple],
+        "class_weight": [str, dict, callable, None],
+        "density": [str, Integral, DensityWeights, None],
+        "solver": [str, Solver],
+        "intercept": [StrOptions({"free", "augmented"}), Interval(Real, None, None, closed="neither"), None],
+        "sampling": [str, object],
+        "stopping": [StrOptions({"auc"}), AUCHalting, None],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "cache_size": [Interval(Real, 0, None, closed="neither")],
+        "random_state": ["random_state"],
+        "warm_start": ["boolean"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        alpha: float | None = None,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        loss: Any = "hinge",
+        class_weight: Any = None,
+        density: Any = None,
+        solver: Any = "auto",
+        intercept: Any = "free",
+        sampling: Any = "uniform",
+        stopping: Any = None,
+        tol: float = 1e-3,
+        max_iter: int | None = None,
+        cache_size: float = 200.0,
+        random_state: Any = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.alpha = alpha
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.loss = loss
+        self.class_weight = class_weight
+        self.density = density
+        self.solver = solver
+        self.intercept = intercept
+        self.sampling = sampling
+        self.stopping = stopping
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelSVM:
+        """Fit the machine.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            With kernel="precomputed", the kernel matrix of shape (n_samples, n_samples).
+        y : array-like of shape (n_samples,)
+            Two or more classes, numbers or strings.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self
+        """
+        kernel = get_kernel(self.kernel, self.gamma, self.degree, self.coef0)
+        X, y, weight, classes = validate_training(self, X, y, sample_weight)
+        self._warn_if_reversed()
+        rows, y, weight, classes = drop_weightless(np.arange(y.size), y, weight, classes)
+        if isinstance(kernel, Precomputed):
+            _check_precomputed(X)
+        X = _only(kernel, X, rows)
+        if self.density is not None and isinstance(kernel, Precomputed):
+            raise ValueError("density needs the rows themselves: with kernel='precomputed' give sample_weight.")
+        density = self._density(X, y, weight)
+        if density is not None:
+            kept = np.flatnonzero(density)
+            X, rows, y, weight, density = _only(kernel, X, kept), rows[kept], y[kept], weight[kept], density[kept]
+        kernel = kernel.settled(X, weight)
+        definite = _definite(kernel, X)
+        seed, tasks = seed_from(self.random_state), one_vs_rest(classes)
+        before = getattr(self, "_warm", None) if self.warm_start and same_classes(self, classes) else None
+        if before is not None and before[0].coef.size != y.size:
+            before = None
+        solutions, signs, nothing = [], [], []
+        with Workers(self._threads()) as workers, progress_bars(bool(self.verbose)) as open_bar:
+            for place, which in enumerate(tasks):
+                task = binary_task(
+                    y, weight, classes, which, C=self.C, alpha=self.alpha, class_weight=self.class_weight,
+                    dtype=X.dtype, density=density,
+                )  # fmt: skip
+                problem = KernelProblem(
+                    X, task.labels, task.price, get_loss(self.loss), self._given_intercept(task.sign), task.radius,
+                    kernel=kernel, cache_size=float(self.cache_size), workers=workers, definite=definite,
+                )  # fmt: skip
+                solver = self._solver(problem)
+                control = self._control(classes, which, problem, task.sign, seed, open_bar(classes[which]))
+                if solver.name == "lbfgs":
+                    control.tol = float(self.tol) ** 2
+                if before is not None:
+                    _go_on(control, before[place], problem)
+                steps = self.max_iter or solver.default_max_iter(problem)
+                control.certify = solver.exact or y.size * min(steps, y.size) <= _CERTIFIED_UP_TO
+                solutions.append(run(problem, solver, control))
+                signs.append(task.sign)
+                labels = task.labels.astype(np.float64)
+                nothing.append(float(task.price @ values(problem.loss, labels * problem.offset, labels)))
+        self._store(kernel, X, y, rows, classes, solver, solutions, signs)
+        if before is not None and isinstance(solver, KernelSGD):
+            for solution, old in zip(solutions, before, strict=True):
+                solution.n_iter += old.n_iter
+        self._warm = solutions if self.warm_start else None
+        self._warn_unless_converged(solver, list(zip(solutions, nothing, strict=True)))
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[np.floating]:
+        """Signed scores f(x) + b, above 0 for `classes_[1]` of two classes.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            With kernel="precomputed", kernel values of shape (n_samples, n_samples_fit).
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        X = validate_rows(self, X)
+        scores = self._kernel_sums(X, self.dual_coef_.T) + self.intercept_
+        scores = scores.astype(X.dtype, copy=False)
+        return scores.ravel() if scores.shape[1] == 1 else scores
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = isinstance(self.kernel, Precomputed) or self.kernel == "precomputed"
+        tags.input_tags.sparse = not tags.input_tags.pairwise
+        return tags
+
+    def _split_decision(self, X: Any) -> tuple[Array, Array, float]:
+        """The parts of the score that come from positive and from negative coefficients, and the intercept."""
+        check_is_fitted(self)
+        if self.classes_.size > 2:
+            raise ValueError(f"The score can be split for two classes, and these are {self.classes_.size}.")
+        beta = self.dual_coef_[0]
+        parts = self._kernel_sums(validate_rows(self, X), np.column_stack([np.maximum(beta, 0), np.minimum(beta, 0)]))
+        return parts[:, 0], parts[:, 1], float(self.intercept_[0])
+
+    def _kernel_sums(self, X: Any, V: Array) -> Array:
+        """K(X, support vectors) · V."""
+        if isinstance(self.kernel_, Precomputed):
+            return np.asarray(X[:, self.support_] @ V, dtype=np.float64)
+        dtype = np.float32 if self._single else np.float64
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = kernel_dot(self.kernel_, X, self.support_vectors_, V, dtype=dtype)
+        if not np.isfinite(sums).all():
+            raise ValueError(f"X has values up to {abs(X).max():.1e}, so large that a kernel value is not finite.")
+        return sums
+
+    def _threads(self) -> int | None:
+        if self.n_jobs is None or self.n_jobs < 0:
+            return None
+        if self.n_jobs == 0:
+            raise ValueError("n_jobs=0 has no meaning: choose a number of threads from 1, or None for all cores.")
+        return int(self.n_jobs)
+
+    def _solver(self, problem: KernelProblem) -> Solver:
+        stochastic = self.stopping is not None and self.solver == "auto"
+        solver = get_kernel_solver("sgd" if stochastic else self.solver, problem)
+        return self._check_stopping(solver, "here 'sgd'")
+
+    def _store(
+        self,
+        kernel: Kernel,
+        X: Any,
+        y: NDArray[Any],
+        rows: NDArray[np.intp],
+        classes: NDArray[Any],
+        solver: Solver,
+        solutions: list[Solution],
+        signs: list[float],
+    ) -> None:
+        beta = np.stack([sign * solution.coef for solution, sign in zip(solutions, signs, strict=True)])
+        intercept = np.array([sign * solution.intercept for solution, sign in zip(solutions, signs, strict=True)])
+        if not (np.isfinite(beta).all() and np.isfinite(intercept).all()):
+            raise ValueError(
+                f"The coefficients that solver={solver.name!r} found are not finite: scale the features, or choose a "
+                "smaller C or another kernel."
+            )
+        chosen = np.flatnonzero(beta.any(axis=0))
+        self.classes_, self.kernel_ = classes, kernel
+        self.support_, self.dual_coef_, self.intercept_ = rows[chosen], beta[:, chosen], intercept
+        pairwise = isinstance(kernel, Precomputed)
+        self.support_vectors_ = np.empty((chosen.size, 0)) if pairwise else X[chosen]
+        self.n_support_ = np.array([np.count_nonzero(y[chosen] == label) for label in classes])
+        error = _ROUNDING * float(np.linalg.norm(beta, axis=1).max())
+        scale = min(solution.scale for solution in solutions)
+        small = isinstance(kernel, RBF) and error <= _ERROR * scale
+        self._single = bool(chosen.size > _FEW and (small or X.dtype == np.float32))
+        self._record(solver, solutions)
+
+
+def _only(kernel: Kernel, X: Any, rows: NDArray[np.intp]) -> Any:
+    """These rows of X, and columns of a precomputed kernel."""
+    if rows.size == X.shape[0]:
+        return X
+    return np.ascontiguousarray(X[np.ix_(rows, rows)]) if isinstance(kernel, Precomputed) else X[rows]
+
+
+def _go_on(control: Any, before: Solution, problem: KernelProblem) -> None:
+    control.coef, control.alpha, control.steps = before.coef, before.alpha, before.n_iter
+    if problem.learned:
+        control.intercept = before.intercept
+
+
+def _check_precomputed(X: Any) -> None:
+    if issparse(X):
+        raise ValueError("A precomputed kernel matrix must not be sparse: use X.toarray().")
+    if X.shape[0] != X.shape[1]:
+        raise ValueError(f"A precomputed kernel matrix must be square to fit, and X has shape {X.shape}.")
+    worst = max(float(np.abs(X[i : i + 256] - X[:, i : i + 256].T).max()) for i in range(0, X.shape[0], 256))
+    if worst > 1e-5 * float(np.abs(X).max()):
+        raise ValueError(
+            f"The precomputed kernel matrix is not symmetric (entries differ by up to {worst:.1e}): "
+            "give K(x_i, x_j) for all pairs of training rows, for example (K + K.T) / 2."
+        )
+
+
+def _definite(kernel: Kernel, X: Any) -> bool:
+    """Whether the kernel is positive definite, by its kind or on some rows; a warning if not."""
+    if isinstance(kernel, RBF | Linear) or (isinstance(kernel, Poly) and kernel.coef0 >= 0):
+        return True
+    some = np.linspace(0, X.shape[0] - 1, min(X.shape[0], 300)).astype(np.intp)
+    if isinstance(kernel, Precomputed):
+        K = np.asarray(X[np.ix_(some, some)], dtype=np.float64)
+    else:
+        K = np.asarray(kernel_matrix(kernel, X[some], X[some], dtype=np.float64))
+    eigenvalues = np.linalg.eigvalsh(0.5 * (K + K.T))
+    if eigenvalues[0] >= -1e-5 * max(eigenvalues[-1], 0.0):
+        return True
+    warnings.warn(
+        f"The kernel is not positive definite (eigenvalues from {eigenvalues[0]:.1e} to {eigenvalues[-1]:.1e} on "
+        f"{some.size} rows): the fit ends at a stationary point, and there is no duality gap.",
+        UserWarning,
+        stacklevel=4,
+    )
+    return False

@@ -1,0 +1,537 @@
+"""Kernels, and K(A, B)·V in tiles.
+
+Every kernel here but `Precomputed` and `Function` is an elementwise map of a
+matrix product: K(a, b) = map(left(a) · right(b)). The RBF kernel puts its norms
+into two more columns,
+
+    −γ‖a − b‖² = (s·a, −s²‖a‖²/2, 1) · (s·b, 1, −s²‖b‖²/2),   s² = 2γ,
+
+so that a tile is one product and one exp in place. `kernel_dot` is the one
+primitive: densities, scores and gradient updates all call it. Its memory is that
+of some tiles, whatever the number of rows. Threads take tiles of rows of A; sums
+go over the tiles of B in their order, so the answer does not depend on threads.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix, hstack, issparse
+
+from . import _core
+from ._threads import Workers
+
+__all__ = [
+    "KERNELS", "RBF", "Function", "Kernel", "Linear", "Points", "Poly", "Precomputed", "Sigmoid", "get_kernel",
+    "kernel_dot", "kernel_matrix",
+]  # fmt: skip
+
+Array = NDArray[np.floating]
+Rows = slice | NDArray[np.signedinteger]
+
+TILE = 512  # rows and columns of a tile: 1 MB in float32
+_BUDGET = 8 << 20  # bytes of prepared rows that a call may hold
+_DENSE_FROM = 0.03  # share of entries from which sparse rows are worth multiplying as dense ones
+
+
+class Kernel(ABC):
+    """A kernel as a map of a matrix product; see the module."""
+
+    name: ClassVar[str]
+    extra: ClassVar[int] = 0  # columns that `left` adds
+    shift_invariant: ClassVar[bool] = False  # so that rows may be centred, which saves digits
+
+    @abstractmethod
+    def scale(self) -> float:
+        """What rows are multiplied by, on both sides."""
+
+    def complete(self, rows: Array, d: int) -> None:  # noqa: B027 (optional)
+        """Fill in the extra columns of the left side, after the d scaled ones."""
+
+    def flip(self, left: Array) -> Array:
+        """The right side of the same rows."""
+        return left
+
+    def apply(self, tile: Array, compiled: bool = False) -> None:  # noqa: B027 (optional)
+        """The elementwise map, in place."""
+
+    @abstractmethod
+    def diagonal(self, X: Any) -> NDArray[np.float64]:
+        """K(x, x) for each row."""
+
+    def settled(self, X: Any, weight: NDArray[np.float64]) -> Kernel:
+        """The kernel with its parameters as numbers, from the data where they are named."""
+        return self
+
+
+@dataclass(frozen=True)
+class Linear(Kernel):
+    """a·b.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from evenmargin.kernels import Linear, kernel_matrix
+    >>> kernel_matrix(Linear(), np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]))
+    array([[11.]])
+    """
+
+    name = "linear"
+
+    def scale(self) -> float:
+        return 1.0
+
+    def diagonal(self, X: Any) -> NDArray[np.float64]:
+        return _squares(X)
+
+
+@dataclass(frozen=True)
+class _WithGamma(Kernel):
+    """gamma: a number, "scale" (1/(d · variance of all entries), by sample weight), or "auto" (1/d)."""
+
+    gamma: Any = "scale"
+
+    def settled(self, X: Any, weight: NDArray[np.float64]) -> Kernel:
+        gamma = self.gamma
+        if isinstance(gamma, str) and gamma == "scale":
+            variance = _variance(X, weight)
+            gamma = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+        elif isinstance(gamma, str) and gamma == "auto":
+            gamma = 1.0 / X.shape[1]
+        if not (isinstance(gamma, Real) and not isinstance(gamma, bool) and 0 < float(gamma) < math.inf):
+            raise ValueError(f"gamma={self.gamma!r} must be 'scale', 'auto', or a finite number above 0.")
+        return replace(self, gamma=float(gamma))
+
+
+@dataclass(frozen=True)
+class RBF(_WithGamma):
+    """exp(−γ‖a − b‖²); with `sigma` instead of `gamma`, exp(−‖a − b‖²/σ²).
+
+    Parameters
+    ----------
+    gamma : float, "scale" or "auto", default="scale"
+    sigma : float or None, default=None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from evenmargin.kernels import RBF, kernel_matrix
+    >>> kernel_matrix(RBF(sigma=2.0), np.array([[0.0]]), np.array([[0.0], [2.0]])).round(4)
+    array([[1.    , 0.3679]])
+    """
+
+    sigma: float | None = None
+    name = "rbf"
+    extra = 2
+    shift_invariant = True
+
+    def __post_init__(self) -> None:
+        if self.sigma is None:
+            return
+        if not (isinstance(self.sigma, Real) and 0 < float(self.sigma) < math.inf):
+            raise ValueError(f"RBF: sigma={self.sigma!r} must be a finite number above 0.")
+        object.__setattr__(self, "gamma", 1.0 / float(self.sigma) ** 2)
+
+    def scale(self) -> float:
+        return math.sqrt(2.0 * self.gamma)
+
+    def complete(self, rows: Array, d: int) -> None:
+        rows[:, d] = -0.5 * np.einsum("ij,ij->i", rows[:, :d], rows[:, :d], dtype=np.float64)
+        rows[:, d + 1] = 1.0
+
+    def flip(self, left: Array) -> Array:
+        right = left.copy()
+        right[:, -2], right[:, -1] = left[:, -1], left[:, -2]
+        return right
+
+    def apply(self, tile: Array, compiled: bool = False) -> None:
+        if compiled and tile.dtype == np.float32:
+            _core.tile_loops.exp_of_negative(tile)
+        else:
+            np.minimum(tile, 0.0, out=tile)  # rounding may leave a distance below 0
+            np.exp(tile, out=tile)
+
+    def diagonal(self, X: Any) -> NDArray[np.float64]:
+        return np.ones(X.shape[0])
+
+
+@dataclass(frozen=True)
+class Poly(_WithGamma):
+    """(γ a·b + coef0)^degree.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from evenmargin.kernels import Poly, kernel_matrix
+    >>> kernel_matrix(Poly(gamma=1.0, degree=2, coef0=1.0), np.array([[1.0]]), np.array([[2.0]]))
+    array([[9.]])
+    """
+
+    degree: int = 3
+    coef0: float = 0.0
+    name = "poly"
+    extra = 1
+
+    def settled(self, X: Any, weight: NDArray[np.float64]) -> Kernel:
+        if not (isinstance(self.degree, Integral) and self.degree >= 1):
+            raise ValueError(f"degree={self.degree!r} must be a whole number from 1.")
+        _check_coef0(self.coef0)
+        return super().settled(X, weight)
+
+    def scale(self) -> float:
+        return math.sqrt(self.gamma)
+
+    def complete(self, rows: Array, d: int) -> None:
+        rows[:, d] = self.coef0
+
+    def flip(self, left: Array) -> Array:
+        right = left.copy()
+        right[:, -1] = 1.0
+        return right
+
+    def apply(self, tile: Array, compiled: bool = False) -> None:
+        np.power(tile, int(self.degree), out=tile)
+
+    def diagonal(self, X: Any) -> NDArray[np.float64]:
+        return np.asarray((self.gamma * _squares(X) + self.coef0) ** self.degree)
+
+
+@dataclass(frozen=True)
+class Sigmoid(_WithGamma):
+    """tanh(γ a·b + coef0); not positive definite for most parameters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from evenmargin.kernels import Sigmoid, kernel_matrix
+    >>> kernel_matrix(Sigmoid(gamma=0.5), np.array([[1.0]]), np.array([[2.0]])).round(4)
+    array([[0.7616]])
+    """
+
+    coef0: float = 0.0
+    name = "sigmoid"
+    extra = 1
+
+    scale = Poly.scale
+    complete = Poly.complete
+    flip = Poly.flip
+
+    def settled(self, X: Any, weight: NDArray[np.float64]) -> Kernel:
+        _check_coef0(self.coef0)
+        return super().settled(X, weight)
+
+    def apply(self, tile: Array, compiled: bool = False) -> None:
+        np.tanh(tile, out=tile)
+
+    def diagonal(self, X: Any) -> NDArray[np.float64]:
+        return np.tanh(self.gamma * _squares(X) + self.coef0)
+
+
+@dataclass(frozen=True)
+class Precomputed(Kernel):
+    """X is the kernel matrix itself: (n, n) to fit, (rows, n) to predict."""
+
+    name = "precomputed"
+
+    def scale(self) -> float:
+        return 1.0
+
+    def diagonal(self, X: Any) -> NDArray[np.float64]:
+        return np.asarray(X.diagonal(), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Function(Kernel):
+    """A callable: K = function(A, B), a matrix."""
+
+    function: Callable[[Any, Any], Any]
+    name = "function"
+
+    def scale(self) -> float:
+        return 1.0
+
+    def matrix(self, A: Any, B: Any) -> NDArray[np.float64]:
+        K = np.asarray(self.function(A, B))
+        if K.shape != (A.shape[0], B.shape[0]) or K.dtype.kind not in "fiu":
+            raise ValueError(
+                f"kernel: the callable must return a matrix of {A.shape[0]} rows and {B.shape[0]} columns of numbers, "
+                f"one for each pair of rows, not {K.dtype} of shape {K.shape}."
+            )
+        if not np.isfinite(K).all():
+            raise ValueError("kernel: the callable returned values that are not finite.")
+        return K.astype(np.float64, copy=False)
+
+    def diagonal(self, X: Any) -> NDArray[np.float64]:
+        return np.array([self.matrix(X[i : i + 1], X[i : i + 1])[0, 0] for i in range(X.shape[0])])
+
+
+KERNELS: dict[str, type] = {kernel.name: kernel for kernel in (Linear, RBF, Poly, Sigmoid, Precomputed)}
+
+
+def get_kernel(kernel: Any, gamma: Any = "scale", degree: int = 3, coef0: float = 0.0) -> Any:
+    """The kernel for a name and parameters, for a callable, or the given kernel itself.
+
+    Examples
+    --------
+    >>> from evenmargin.kernels import get_kernel
+    >>> get_kernel("poly", gamma=0.5)
+    Poly(gamma=0.5, degree=3, coef0=0.0)
+    """
+    if isinstance(kernel, Kernel):
+        return kernel
+    if kernel == "rbf":
+        return RBF(gamma)
+    if kernel == "poly":
+        return Poly(gamma, degree, coef0)
+    if kernel == "sigmoid":
+        return Sigmoid(gamma, coef0)
+    if isinstance(kernel, str) and kernel in KERNELS:
+        return KERNELS[kernel]()
+    if callable(kernel) and not isinstance(kernel, type):
+        return Function(kernel)
+    known = ", ".join(repr(name) for name in KERNELS)
+    raise ValueError(f"kernel={kernel!r} is unknown; choose one of {known}, or give a kernel object or a callable.")
+
+
+class Points:
+    """Rows of X made ready for a kernel: scaled, centred where that saves digits, with the extra columns.
+
+    Parameters
+    ----------
+    kernel : a settled kernel, not `Precomputed` or `Function`
+    X : ndarray or CSR of shape (n, d)
+    dtype : of the prepared rows
+    centre : ndarray of shape (d,) or None
+        What to subtract; both sides of a product need the same.
+    budget : int
+        Bytes up to which all rows are kept prepared. Above it they are prepared
+        whenever they are asked for.
+    """
+
+    def __init__(
+        self, kernel: Kernel, X: Any, dtype: Any, centre: NDArray[np.float64] | None = None, budget: int = 0
+    ) -> None:
+        self.kernel, self.X, self.dtype, self.centre = kernel, X, np.dtype(dtype), centre
+        self.n, self.d = X.shape
+        self.width = self.d + kernel.extra
+        wide = issparse(X) and X.nnz < _DENSE_FROM * X.shape[0] * X.shape[1] and self.d > 64
+        self.sparse = self._sparse_side() if wide else None
+        small = not wide and self.n * self.width * self.dtype.itemsize <= budget
+        self.ready: Array | None = None
+        self.ready = self.left(slice(0, self.n)) if small else None
+
+    @property
+    def tile(self) -> int:
+        """Rows to take at a time: fewer where a prepared row is long."""
+        return max(16, min(TILE, (4 << 20) // (self.width * self.dtype.itemsize)))
+
+    def left(self, rows: Rows) -> Array:
+        if self.ready is not None:
+            return self.ready[rows]
+        if self.sparse is not None:
+            left = self.sparse[rows].toarray()
+            return self.kernel.flip(left) if self.kernel.extra else left
+        X = self.X[rows]
+        if issparse(X):
+            X = X.toarray()
+        out = np.empty((X.shape[0], self.width), self.dtype)
+        inner = out[:, : self.d]
+        if self.centre is not None:
+            np.subtract(X, self.centre, out=inner, casting="same_kind")
+        else:
+            inner[...] = X
+        factor = self.kernel.scale()
+        if factor != 1.0:
+            inner *= self.dtype.type(factor)
+        self.kernel.complete(out, self.d)
+        return out
+
+    def right(self, rows: Rows) -> Any:
+        if self.sparse is not None:
+            return self.sparse[rows]
+        return self.kernel.flip(self.left(rows))
+
+    def _sparse_side(self) -> Any:
+        """The right side as CSR, for rows so sparse that dense products would be a waste."""
+        scaled = csr_matrix(self.X, dtype=self.dtype) * self.dtype.type(self.kernel.scale())
+        if not self.kernel.extra:
+            return scaled
+        head = np.zeros((self.n, self.width - self.d), self.dtype)
+        if self.kernel.extra == 2:
+            head[:, 1] = -0.5 * _squares(scaled)
+        head[:, 0] = 1.0
+        return hstack([scaled, csr_matrix(head)], format="csr")
+
+
+def centre_of(kernel: Kernel, X: Any) -> NDArray[np.float64] | None:
+    """What to subtract from the rows, for kernels that see differences only."""
+    if not kernel.shift_invariant or issparse(X):
+        return None
+    return np.asarray(X.mean(axis=0, dtype=np.float64)).astype(X.dtype)
+
+
+def kernel_dot(
+    kernel: Any, A: Any, B: Any, V: Array, *, dtype: Any = None, workers: Workers | None = None, compiled: bool = False
+) -> NDArray[np.float64]:
+    """K(A, B) · V in tiles, in bounded memory.
+
+    Parameters
+    ----------
+    kernel : a settled kernel
+    A, B : ndarray or CSR of shapes (p, d) and (q, d), or `Points` of the kernel
+        With `Precomputed`, A is K(A, B) itself and B is not looked at.
+    V : ndarray of shape (q,) or (q, k)
+    dtype : float32 or float64, default: that of A
+        Of the tiles; sums over tiles are in float64.
+    workers : Workers, optional
+        Threads over tiles; none: as many as there are cores, where it pays.
+    compiled : bool, default=False
+        Take the compiled exp in float32, three times as fast, which imports numba.
+
+    Returns
+    -------
+    float64 ndarray of shape (p,) or (p, k)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from evenmargin.kernels import RBF, kernel_dot
+    >>> X = np.array([[0.0], [1.0], [3.0]])
+    >>> kernel_dot(RBF(gamma=1.0), X, X, np.ones(3)).round(4)
+    array([1.368 , 1.3862, 1.0184])
+    """
+    if isinstance(kernel, Precomputed):
+        return np.asarray(A @ V, dtype=np.float64)
+    if V.shape[0] == 0:
+        return np.zeros((A.n if isinstance(A, Points) else A.shape[0], *V.shape[1:]))
+    if isinstance(kernel, Function):
+        return _function_dot(kernel, A, B, V)
+    A, B = _points(kernel, A, B, dtype)
+    V = np.ascontiguousarray(V, dtype=B.dtype)
+    out = np.zeros((A.n, *V.shape[1:]))
+    step, across = A.tile, B.tile
+    columns = range(0, B.n, across)
+    held = [B.right(slice(j, j + across)) for j in columns] if _holds(B) else None
+
+    def task(i: int) -> None:
+        left, total = A.left(slice(i, i + step)), out[i : i + step]
+        for place, j in enumerate(columns):
+            right = held[place] if held is not None else B.right(slice(j, j + across))
+            tile = product(left, right, pool.buffer)
+            kernel.apply(tile, compiled)
+            total += np.dot(tile, V[j : j + across])
+
+    with Workers.of(workers, A.n * B.n) as pool:
+        pool.each(task, range(0, A.n, step))
+    return out
+
+
+def kernel_matrix(
+    kernel: Any, A: Any, B: Any, *, dtype: Any = None, out: Array | None = None, workers: Workers | None = None,
+    compiled: bool = False,
+) -> Array:  # fmt: skip
+    """K(A, B), whole; parameters as in `kernel_dot`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from evenmargin.kernels import Linear, kernel_matrix
+    >>> kernel_matrix(Linear(), np.eye(2), np.ones((1, 2)))
+    array([[1.],
+           [1.]])
+    """
+    if isinstance(kernel, Function):
+        K = kernel.matrix(A, B)
+        if out is None:
+            return K.astype(dtype or np.float64, copy=False)
+        out[...] = K
+        return out
+    symmetric = A is B
+    A, B = _points(kernel, A, B, dtype)
+    if out is None:
+        out = np.empty((A.n, B.n), A.dtype)
+    filled, step, across = out, A.tile, B.tile
+    if symmetric:  # tiles small enough that the diagonal ones, half of which is computed in vain, are few
+        step = across = max(16, min(step, A.n // 8))
+    columns = range(0, B.n, across)
+    held = [B.right(slice(j, j + across)) for j in columns] if _holds(B) else None
+
+    def task(i: int) -> None:
+        left = A.left(slice(i, i + step))
+        for place, j in enumerate(columns):
+            if symmetric and j < i:
+                continue
+            right = held[place] if held is not None else B.right(slice(j, j + across))
+            tile = product(left, right, pool.buffer)
+            kernel.apply(tile, compiled)
+            filled[i : i + step, j : j + across] = tile
+            if symmetric and j > i:
+                filled[j : j + across, i : i + step] = tile.T
+
+    with Workers.of(workers, A.n * B.n) as pool:
+        pool.each(task, range(0, A.n, step))
+    return out
+
+
+def product(left: Array, right: Any, buffer: Callable[[int, Any], Array]) -> Array:
+    """left · rightᵀ into a buffer that is used again."""
+    shape = (left.shape[0], right.shape[0])
+    if issparse(right):
+        return np.ascontiguousarray((right @ left.T).T)
+    out = buffer(shape[0] * shape[1], left.dtype)[: shape[0] * shape[1]].reshape(shape)
+    return np.dot(left, right.T, out=out)
+
+
+def _holds(B: Points) -> bool:
+    return B.n * B.width * B.dtype.itemsize <= _BUDGET
+
+
+def _points(kernel: Kernel, A: Any, B: Any, dtype: Any) -> tuple[Points, Points]:
+    if A is B and not isinstance(A, Points):
+        A = B = Points(kernel, A, dtype or A.dtype, centre_of(kernel, A))
+    if not isinstance(B, Points):
+        centre = A.centre if isinstance(A, Points) else centre_of(kernel, B)
+        B = Points(kernel, B, dtype or A.dtype, centre)
+    if not isinstance(A, Points):
+        A = Points(kernel, A, dtype or A.dtype, B.centre)
+    return A, B
+
+
+def _function_dot(kernel: Function, A: Any, B: Any, V: Array) -> NDArray[np.float64]:
+    step = max(1, (16 << 20) // max(1, B.shape[0]))
+    parts = [kernel.matrix(A[i : i + step], B) @ V for i in range(0, A.shape[0], step)]
+    return np.concatenate(parts) if parts else np.zeros((0, *V.shape[1:]))
+
+
+def _squares(X: Any) -> NDArray[np.float64]:
+    if issparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+    return np.einsum("ij,ij->i", X, X, dtype=np.float64)
+
+
+def _variance(X: Any, weight: NDArray[np.float64]) -> float:
+    """The variance of all entries of X, rows counted by their weight."""
+    total, first, second = weight.sum() * X.shape[1], 0.0, 0.0
+    if issparse(X):
+        first = float((X.T @ weight).sum()) / total
+        second = float((X.multiply(X).T @ weight).sum()) / total
+        return second - first * first
+    for start in range(0, X.shape[0], 4096):
+        first += float(weight[start : start + 4096] @ X[start : start + 4096].sum(axis=1, dtype=np.float64))
+    first /= total
+    for start in range(0, X.shape[0], 4096):
+        apart = X[start : start + 4096].astype(np.float64) - first
+        second += float(weight[start : start + 4096] @ np.einsum("ij,ij->i", apart, apart))
+    return second / total
+
+
+def _check_coef0(coef0: Any) -> None:
+    if not (isinstance(coef0, Real) and math.isfinite(coef0)):
+        raise ValueError(f"coef0={coef0!r} must be a finite number.")

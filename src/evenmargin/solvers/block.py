@@ -1,0 +1,112 @@
+"""The problem of a working set, whose kernel matrix is at hand.
+
+    maximise  Σ β_i v_i − 1/2 ΔβᵀKΔβ,   lo ≤ β ≤ hi,  and Σ β as it was where the intercept is free
+
+SMO (`_core/smo_loops.py`) finds out quickly which coefficients are at a bound,
+and slowly what the others are; the active set method is the other way round. So
+SMO runs for some steps, and if that was not enough its guess is handed over.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from .. import _core
+
+Array = NDArray[np.float64]
+
+# Steps of SMO before the active set method has a try, per row.
+_STEPS = 4
+# Steps of SMO after which a block is left to the next round: a second or so.
+_MOST = 1_000_000
+# What is added to K's diagonal, as a share of it: next to nothing, or enough for a K that is singular.
+_RIDGES = (1e-10, 1e-6)
+
+
+def solve_block(K: Array, beta: Array, lo: Array, hi: Array, v: Array, tol: float, free: bool) -> int:
+    """Solve to a violation of tol; β and v are changed in place. Returns the steps of SMO, about."""
+    limit, spent, place = _STEPS * beta.size, 0, 0
+    while spent < _MOST and not smo(K, beta, lo, hi, v, tol, free, limit):
+        spent += limit
+        limit *= 2
+        while not active_set(K, beta, lo, hi, v, tol, free, _RIDGES[place]) and place + 1 < len(_RIDGES):
+            place += 1
+    return spent
+
+
+def polish(K: Array, beta: Array, lo: Array, hi: Array, v: Array, free: bool) -> None:
+    """The last digits of a solution; less of them where K is singular."""
+    for ridge in (*_RIDGES, *_RIDGES[-1:] * 3):
+        active_set(K, beta, lo, hi, v, 1e-10, free, ridge)
+        if smo(K, beta, lo, hi, v, 1e-10, free, _STEPS * beta.size):
+            return
+
+
+def smo(K: Array, beta: Array, lo: Array, hi: Array, v: Array, tol: float, free: bool, limit: int) -> bool:
+    """Up to so many steps of SMO; True if the violation is within tol."""
+    loop = _core.smo_loops.pairs if free else _core.smo_loops.singles
+    up = np.where(beta < hi, 0.0, -np.inf)
+    down = np.where(beta > lo, 0.0, -np.inf)
+    middle = float(v.mean()) if free else 0.0  # choices are made in float32: near 0 they see more digits
+    v -= middle
+    steps = loop(K, beta, lo, hi, v, up, down, np.ascontiguousarray(K.diagonal()), tol, limit)
+    v += middle
+    return bool(steps < limit)
+
+
+def active_set(
+    K: Array, beta: Array, lo: Array, hi: Array, v: Array, tol: float, free: bool, ridge: float, most: int = 10
+) -> bool:
+    """Guess which coefficients are free, solve for these, correct the guess.
+
+    Each guess makes v equal for the free coefficients (zero without a free
+    intercept). Those that leave their box go to the bound, and those at a bound
+    with v pointing inwards by more than tol are set free: the primal-dual active
+    set method of Hintermüller, Ito and Kunisch (2003). From a good start it
+    settles after a few systems; it is given up when it does not get closer.
+    `ridge` · K_ii · (Δβ_i)²/2 is taken off the objective, which keeps the systems
+    regular and β near to where it was. Returns whether it settled; only then β
+    and v are changed.
+    """
+    now = beta.copy()
+    inside = (now > lo) & (now < hi)
+    stiff = ridge * K.diagonal()
+    before = np.inf
+    for _ in range(most):
+        some = np.flatnonzero(inside)
+        if some.size < 2:
+            return False
+        A = K[np.ix_(some, some)]
+        A[np.diag_indices(some.size)] += stiff[some]
+        factor, failed = lapack.dpotrf(A, lower=1, overwrite_a=1)
+        if failed:
+            return False
+        # v once the others have moved to where they are taken to be.
+        change = now - beta
+        change[some] = 0.0
+        moved = np.flatnonzero(change)
+        slope = v.copy()
+        _core.smo_loops.add_rows(K, moved, -change[moved], 0, slope)
+        solved, _ = lapack.dpotrs(factor, np.column_stack([slope[some], np.ones(some.size)]), lower=1)
+        level = 0.0
+        if free:  # all changes add up to 0
+            level = (solved[:, 0].sum() + change.sum()) / solved[:, 1].sum()
+        step = solved[:, 0] - level * solved[:, 1]
+        _core.smo_loops.add_rows(K, some, -step, 0, slope)
+        now[some] = beta[some] + step
+        above, below = now > hi, now < lo
+        held = slope - stiff * (now - beta) - level
+        rising = ~inside & (now <= lo) & (held > tol)
+        falling = ~inside & (now >= hi) & (held < -tol)
+        wrong = int(above.sum() + below.sum() + rising.sum() + falling.sum())
+        if wrong == 0:
+            beta[:], v[:] = now, slope
+            return True
+        if not wrong <= before:
+            return False
+        before = wrong
+        np.clip(now, lo, hi, out=now)
+        inside = (inside & ~above & ~below) | rising | falling
+    return False

@@ -1,0 +1,113 @@
+"""Smooth losses with a kernel, exactly: a linear machine on the columns of K's Cholesky factor.
+
+With K = L Lᵀ the machine f = Σ β_j K(x_j, ·) + b has the scores L u, u = Lᵀβ, and
+‖f‖² = ‖u‖². So the problem of the representer coefficients β is the linear one with
+the rows of L in place of those of X, and `lbfgs.py` solves it. The factor is
+pivoted and ends where K has no more to add, so K may be singular.
+
+At the optimum β_i = −price_i · slope_i · y_i. These are returned, with a
+correction on the pivot rows that makes up for what is left of the gradient.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack, solve_triangular
+
+from ..gram import Whole
+from ..losses import slopes
+from ..problem import KernelProblem, Problem, Solution
+from .base import Control, Solver, State, require, whole
+from .lbfgs import Lbfgs
+
+Array = NDArray[np.float64]
+
+# Rows up to which K is held: 7 GB.
+MOST_ROWS = 30_000
+
+
+@dataclass
+class KernelLbfgsState(State):
+    linear: Problem
+    inner: Any
+    pivots: NDArray[np.intp]
+    triangle: Array  # the pivot rows of L
+
+
+@dataclass(frozen=True)
+class KernelLbfgs(Solver):
+    """L-BFGS on the representer coefficients; see the module.
+
+    Parameters
+    ----------
+    memory : int, default=20
+        Pairs of steps and gradients that are kept.
+    """
+
+    memory: int = 20
+
+    def __post_init__(self) -> None:
+        require(self, memory=(whole(self.memory, 1), "a whole number from 1"))
+
+    name = "lbfgs"
+    unit = "L-BFGS step"
+    kernel = True
+    needs = ("curvature",)
+
+    @property
+    def _linear(self) -> Lbfgs:
+        return Lbfgs(self.memory)
+
+    def default_max_iter(self, problem: KernelProblem) -> int:  # type: ignore[override]
+        return 10_000
+
+    def init(self, problem: KernelProblem, control: Control) -> KernelLbfgsState:  # type: ignore[override]
+        n = problem.shape[0]
+        if n > MOST_ROWS:
+            raise ValueError(
+                f"solver='lbfgs' holds the kernel matrix of all rows, and {n} are too many (at most {MOST_ROWS}): "
+                "use solver='sgd', or 'smo' with a hinge."
+            )
+        K = np.array(Whole(problem.kernel, problem.X, 0.0, None, problem.workers).K, dtype=np.float64)
+        L, pivots = pivoted_cholesky(K)
+        linear = Problem(L, problem.y.astype(np.float64), problem.price, problem.loss, problem.intercept)
+        start = Control(tol=control.tol, seed=control.seed)
+        if control.coef is not None:
+            start.coef, start.intercept = L.T @ control.coef, control.intercept
+        return KernelLbfgsState(linear, self._linear.init(linear, start), pivots, L[pivots])
+
+    def step(self, problem: KernelProblem, state: KernelLbfgsState, limit: int) -> int:  # type: ignore[override]
+        done = self._linear.step(state.linear, state.inner, limit)
+        state.due, state.settled, state.stationary = state.inner.due, state.inner.settled, state.inner.stationary
+        return done
+
+    def gap(self, problem: KernelProblem, state: KernelLbfgsState) -> tuple[float, float]:  # type: ignore[override]
+        return self._linear.gap(state.linear, state.inner)
+
+    def coefficients(self, problem: KernelProblem, state: KernelLbfgsState) -> tuple[Array, float]:  # type: ignore[override]
+        return self._represented(state, *self._linear.coefficients(state.linear, state.inner))
+
+    def finish(self, problem: KernelProblem, state: KernelLbfgsState, solution: Solution) -> bool:  # type: ignore[override]
+        moved = self._linear.finish(state.linear, state.inner, solution)
+        solution.coef, solution.intercept = self._represented(state, solution.coef, solution.intercept)
+        return moved or not np.isfinite(solution.objective)
+
+    def _represented(self, state: KernelLbfgsState, u: NDArray[np.floating], b: float) -> tuple[Array, float]:
+        linear = state.linear
+        beta = -linear.price * slopes(linear.loss, linear.y * linear.scores(u, b), linear.y) * linear.y
+        left = u - linear.X.T @ beta
+        beta[state.pivots] += solve_triangular(state.triangle, left, lower=True, trans="T", check_finite=False)
+        return beta, b
+
+
+def pivoted_cholesky(K: Array, tol: float = 1e-12) -> tuple[Array, NDArray[np.intp]]:
+    """L of shape (n, rank) with K = L Lᵀ up to tol of its diagonal, and the pivot rows in their order."""
+    factor, pivots, rank, _ = lapack.dpstrf(K, tol=tol * float(K.diagonal().max()), lower=1, overwrite_a=1)
+    order = pivots - 1
+    L = np.zeros((K.shape[0], rank))
+    L[order] = np.tril(factor)[:, :rank]
+    return L, order[:rank]
