@@ -37,7 +37,7 @@ class Gram(ABC):
     """The kernel matrix of n rows; see the module."""
 
     single = False  # whether products are computed in float32
-    most = 4096  # rows that a working set may have
+    most = 2  # rows that a working set may have
 
     def __init__(self, kernel: Any, X: Any, constant: float, ridge: Array | None, workers: Workers) -> None:
         self.kernel, self.X, self.constant, self.workers = kernel, X, constant, workers
@@ -95,8 +95,11 @@ class Gram(ABC):
 class Whole(Gram):
     """All of K, in float64 (a precomputed one as it is)."""
 
-    def __init__(self, kernel: Any, X: Any, constant: float, ridge: Array | None, workers: Workers) -> None:
+    def __init__(
+        self, kernel: Any, X: Any, constant: float, ridge: Array | None, workers: Workers, budget: int = 1 << 28
+    ) -> None:
         super().__init__(kernel, X, constant, ridge, workers)
+        self.most = block_rows(budget)
         if isinstance(kernel, Precomputed):
             self.K = X
         elif isinstance(kernel, Function):
@@ -128,7 +131,7 @@ class Streamed(Gram):
         self, kernel: Any, X: Any, constant: float, ridge: Array | None, workers: Workers, budget: int
     ) -> None:
         super().__init__(kernel, X, constant, ridge, workers)
-        self.budget, self.single = budget, True
+        self.budget, self.single, self.most = budget, True, block_rows(2 * budget)
         self.points = Points(kernel, X, np.float32, centre_of(kernel, X), budget)
 
     def widen(self) -> None:
@@ -152,7 +155,7 @@ class Cached(Gram):
         self, kernel: Any, X: Any, constant: float, ridge: Array | None, workers: Workers, capacity: int
     ) -> None:
         super().__init__(kernel, X, constant, ridge, workers)
-        self.capacity, self.budget = capacity, capacity // 4
+        self.capacity, self.budget = capacity, capacity // 2
         self._open(np.float32 if not isinstance(kernel, Function) else np.float64)
 
     def _open(self, dtype: Any) -> None:
@@ -161,7 +164,8 @@ class Cached(Gram):
         self.place = np.full(self.n, -1)  # where a row is stored
         self.owner = np.full(self.store.shape[0], -1)  # whose row a place holds
         self.used = np.zeros(self.store.shape[0], np.int64)  # when it was last asked for
-        self.clock, self.most = 0, min(Gram.most, self.store.shape[0])
+        self.clock = 0
+        self.most = min(block_rows(self.capacity), self.store.shape[0])
         self.points: Points | None = None
         if not isinstance(self.kernel, Function):
             self.points = Points(self.kernel, self.X, dtype, centre_of(self.kernel, self.X), self.budget)
@@ -230,14 +234,22 @@ def hold(
     most : rows of a working set; a cache must hold some sets
     """
     n, bytes_ = X.shape[0], int(cache_size * 1e6)
-    if isinstance(kernel, Precomputed) or (n <= SMALL and 8 * n * n <= bytes_):
-        return Whole(kernel, X, constant, ridge, workers)
-    if isinstance(kernel, Function):
-        return Cached(kernel, X, constant, ridge, workers, bytes_ // 2)
-    fits = bytes_ - (bytes_ >> 2) >= 2 * most * n * 4
-    if X.shape[1] > _WIDE and fits:
-        return Cached(kernel, X, constant, ridge, workers, bytes_ - (bytes_ >> 2))
-    return Streamed(kernel, X, constant, ridge, workers, bytes_ // 2)
+    if not isinstance(kernel, Precomputed) and bytes_ < 2 * 8 * n:
+        raise ValueError(
+            f"cache_size={cache_size:g} MB does not hold two rows of the kernel matrix of {n} rows: "
+            f"give it at least {16e-6 * n:.2g} (200 is the default)."
+        )
+    if isinstance(kernel, Precomputed) or (n <= SMALL and n <= block_rows(bytes_)):
+        return Whole(kernel, X, constant, ridge, workers, bytes_)
+    capacity = bytes_ // 2
+    if isinstance(kernel, Function) or (X.shape[1] > _WIDE and capacity >= 2 * min(most, n // 4) * n * 4):
+        return Cached(kernel, X, constant, ridge, workers, capacity)
+    return Streamed(kernel, X, constant, ridge, workers, bytes_ // 4)
+
+
+def block_rows(budget: int) -> int:
+    """Rows of a working set whose block, with two copies of it, takes so many bytes."""
+    return int(min(4096, max(2, (budget / 24) ** 0.5)))
 
 
 def _sum_rows(K: Any, rows: Index, scale: Array, workers: Workers) -> Array:

@@ -39,8 +39,8 @@ Array = NDArray[np.float64]
 _CERTIFIED_UP_TO = 5e8
 # Support vectors up to which scores are always computed in float64.
 _FEW = 256
-# Error of a float32 kernel value; and the error of scores, in units of their scale, up to which float32 is used.
-_ROUNDING, _ERROR = 1.2e-7, 1e-5
+# The error of scores in float32 on some training rows, in units of the largest, up to which float32 is used.
+_ERROR = 3e-5
 
 
 class KernelSVM(Machine):
@@ -132,8 +132,8 @@ class KernelSVM(Machine):
     Notes
     -----
     Scores of a machine with more than 256 support vectors are computed in float32
-    where its coefficients are small enough for an error below about 1e-5 of the
-    scores' scale, and in float64 otherwise.
+    where that changes the scores of some training rows by less than 3e-5 of the
+    largest, and in float64 otherwise.
 
     Examples
     --------
@@ -327,7 +327,7 @@ class KernelSVM(Machine):
             return np.asarray(X[:, self.support_] @ V, dtype=np.float64)
         dtype = np.float32 if self._single else np.float64
         with np.errstate(over="ignore", invalid="ignore"):
-            sums = kernel_dot(self.kernel_, X, self.support_vectors_, V, dtype=dtype)
+            sums = kernel_dot(self.kernel_, X, self.support_vectors_, V, dtype=dtype, shift=self._shift)
         if not np.isfinite(sums).all():
             raise ValueError(f"X has values up to {abs(X).max():.1e}, so large that a kernel value is not finite.")
         return sums
@@ -368,11 +368,24 @@ class KernelSVM(Machine):
         pairwise = isinstance(kernel, Precomputed)
         self.support_vectors_ = np.empty((chosen.size, 0)) if pairwise else X[chosen]
         self.n_support_ = np.array([np.count_nonzero(y[chosen] == label) for label in classes])
-        error = _ROUNDING * float(np.linalg.norm(beta, axis=1).max())
-        scale = min(solution.scale for solution in solutions)
-        small = isinstance(kernel, RBF) and error <= _ERROR * scale
-        self._single = bool(chosen.size > _FEW and (small or X.dtype == np.float32))
+        self._set_precision(X)
         self._record(solver, solutions)
+
+    def _set_precision(self, X: Any) -> None:
+        """Whether scores may be computed in float32, by trying, and around which number kernel values lie."""
+        self._shift, self._single = 0.0, False
+        vectors = self.support_vectors_
+        if vectors.shape[0] <= _FEW or not isinstance(self.kernel_, RBF | Linear | Poly):
+            return
+        if isinstance(self.kernel_, RBF):
+            some = vectors[:: vectors.shape[0] // 100]
+            near = kernel_matrix(self.kernel_, some, some, dtype=np.float64).mean() > 0.5
+            self._shift = 1.0 if near else 0.0  # K − 1 is exact for K ≥ 1/2
+        rows = X[:: max(1, X.shape[0] // 100)]
+        exact = self._kernel_sums(rows, self.dual_coef_.T)
+        self._single = True
+        error = np.abs(self._kernel_sums(rows, self.dual_coef_.T) - exact).max(axis=0)
+        self._single = bool((error <= _ERROR * np.abs(exact + self.intercept_).max(axis=0)).all())
 
 
 def _only(kernel: Kernel, X: Any, rows: NDArray[np.intp]) -> Any:

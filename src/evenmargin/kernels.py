@@ -59,6 +59,10 @@ class Kernel(ABC):
         """The right side of the same rows."""
         return left
 
+    def flip_back(self, right: Array) -> Array:
+        """The left side, from the right one."""
+        return right
+
     def apply(self, tile: Array, compiled: bool = False) -> None:  # noqa: B027 (optional)
         """The elementwise map, in place."""
 
@@ -151,11 +155,12 @@ class RBF(_WithGamma):
         right[:, -2], right[:, -1] = left[:, -1], left[:, -2]
         return right
 
+    flip_back = flip
+
     def apply(self, tile: Array, compiled: bool = False) -> None:
         if compiled and tile.dtype == np.float32:
             _core.tile_loops.exp_of_negative(tile)
         else:
-            np.minimum(tile, 0.0, out=tile)  # rounding may leave a distance below 0
             np.exp(tile, out=tile)
 
     def diagonal(self, X: Any) -> NDArray[np.float64]:
@@ -196,6 +201,11 @@ class Poly(_WithGamma):
         right[:, -1] = 1.0
         return right
 
+    def flip_back(self, right: Array) -> Array:
+        left = right.copy()
+        left[:, -1] = self.coef0
+        return left
+
     def apply(self, tile: Array, compiled: bool = False) -> None:
         np.power(tile, int(self.degree), out=tile)
 
@@ -222,6 +232,7 @@ class Sigmoid(_WithGamma):
     scale = Poly.scale
     complete = Poly.complete
     flip = Poly.flip
+    flip_back = Poly.flip_back
 
     def settled(self, X: Any, weight: NDArray[np.float64]) -> Kernel:
         _check_coef0(self.coef0)
@@ -336,8 +347,7 @@ class Points:
         if self.ready is not None:
             return self.ready[rows]
         if self.sparse is not None:
-            left = self.sparse[rows].toarray()
-            return self.kernel.flip(left) if self.kernel.extra else left
+            return self.kernel.flip_back(self.sparse[rows].toarray())
         X = self.X[rows]
         if issparse(X):
             X = X.toarray()
@@ -378,7 +388,15 @@ def centre_of(kernel: Kernel, X: Any) -> NDArray[np.float64] | None:
 
 
 def kernel_dot(
-    kernel: Any, A: Any, B: Any, V: Array, *, dtype: Any = None, workers: Workers | None = None, compiled: bool = False
+    kernel: Any,
+    A: Any,
+    B: Any,
+    V: Array,
+    *,
+    dtype: Any = None,
+    workers: Workers | None = None,
+    compiled: bool = False,
+    shift: float = 0.0,
 ) -> NDArray[np.float64]:
     """K(A, B) · V in tiles, in bounded memory.
 
@@ -394,6 +412,9 @@ def kernel_dot(
         Threads over tiles; none: as many as there are cores, where it pays.
     compiled : bool, default=False
         Take the compiled exp in float32, three times as fast, which imports numba.
+    shift : float, default=0.0
+        A number that most kernel values are near to. Sums are taken over what they
+        differ from it, which saves digits in float32 where much cancels.
 
     Returns
     -------
@@ -414,8 +435,9 @@ def kernel_dot(
     if isinstance(kernel, Function):
         return _function_dot(kernel, A, B, V)
     A, B = _points(kernel, A, B, dtype)
+    common = shift * V.sum(axis=0, dtype=np.float64)
     V = np.ascontiguousarray(V, dtype=B.dtype)
-    out = np.zeros((A.n, *V.shape[1:]))
+    out = np.zeros((A.n, *V.shape[1:])) + common
     step, across = A.tile, B.tile
     columns = range(0, B.n, across)
     held = [B.right(slice(j, j + across)) for j in columns] if _holds(B) else None
@@ -426,6 +448,8 @@ def kernel_dot(
             right = held[place] if held is not None else B.right(slice(j, j + across))
             tile = product(left, right, pool.buffer)
             kernel.apply(tile, compiled)
+            if shift:
+                tile -= tile.dtype.type(shift)
             total += np.dot(tile, V[j : j + across])
 
     with Workers.of(workers, A.n * B.n) as pool:

@@ -4,10 +4,13 @@ Every function takes its paper's own parameter names and returns an unfitted
 estimator. The papers:
 
 - log-loss: Shuxia Lu and Mi Zhou, "Log-loss SVM Classification for Imbalanced
-  Data". `lsgd`, `wlsgd`.
+  Data". `lsgd`, `wlsgd`, `ksgd`, `wksgd`.
 - pegasos: John Sun, "PEGASOS SVM for Imbalanced Classification".
   `cost_sensitive_pegasos`.
-- blinex: "Cost-sensitive Blinex SVM Model". `blinex_linear`.
+- z-svm: Tasadduq Imam, Kai Ming Ting and Joarder Kamruzzaman, "z-SVM: An SVM for
+  Improved Classification of Imbalanced Data". `zsvm`.
+- blinex: "Cost-sensitive Blinex SVM Model". `blinex_linear`, `blinex_kernel`.
+- gwl: Filippo Portera, "A Generalized Weighted Loss for SVC and MLP". `gwl_svc`.
 """
 
 from __future__ import annotations
@@ -17,12 +20,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .density import DensityWeights
+from .kernel import KernelSVM
+from .kernels import RBF
 from .linear import LinearSVM
 from .losses import Blinex
-from .solvers import Nesterov, Pegasos
+from .solvers import KernelSGD, Nesterov, Pegasos
 from .stopping import AUCHalting
+from .zsvm import ZAdjustedClassifier
 
-__all__ = ["blinex_linear", "cost_sensitive_pegasos", "lsgd", "wlsgd"]
+__all__ = [
+    "blinex_kernel", "blinex_linear", "cost_sensitive_pegasos", "gwl_svc", "ksgd", "lsgd", "wksgd", "wlsgd", "zsvm",
+]  # fmt: skip
 
 
 def lsgd(lam: float = 1e-4, T: int = 1_000_000, eps: float = 0.0, random_state: Any = None) -> LinearSVM:
@@ -68,6 +77,49 @@ def wlsgd(lam: float = 1e-4, T: int = 1_000_000, eps: float = 0.0, random_state:
     return lsgd(lam, T, eps, random_state).set_params(loss="log", class_weight="inverse")
 
 
+def ksgd(lam: float = 1e-4, sigma: float = 1.5, T: int = 2_000, random_state: Any = None) -> KernelSVM:
+    """KSGD of the log-loss paper: kernel Pegasos with the hinge, no intercept, kernel exp(−‖x − x'‖²/σ²).
+
+    Parameters
+    ----------
+    lam : float, default=1e-4
+        λ.
+    sigma : float, default=1.5
+        σ of the kernel.
+    T : int, default=2_000
+        Steps; so many give the paper's figures.
+    random_state : int, RandomState or None, default=None
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from evenmargin import papers
+    >>> X, y = load_digits(return_X_y=True)
+    >>> papers.ksgd(random_state=0).fit(X / 16, y == 8).n_iter_
+    2000
+    """
+    return KernelSVM(
+        alpha=lam, kernel=RBF(sigma=sigma), loss="hinge", solver="sgd", intercept=None, max_iter=T,
+        random_state=random_state,
+    )  # fmt: skip
+
+
+def wksgd(lam: float = 1e-4, sigma: float = 1.5, T: int = 2_000, random_state: Any = None) -> KernelSVM:
+    """WKSGD of the log-loss paper: `ksgd` with the log loss, each row weighted by one over the size of its class.
+
+    Parameters as in `ksgd`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from evenmargin import papers
+    >>> X, y = load_digits(return_X_y=True)
+    >>> papers.wksgd(random_state=0).fit(X / 16, y == 8).solver_
+    'sgd'
+    """
+    return ksgd(lam, sigma, T, random_state).set_params(loss="log", class_weight="inverse")
+
+
 def cost_sensitive_pegasos(
     lam: float = 1.0,
     b: float = 0.0,
@@ -75,8 +127,10 @@ def cost_sensitive_pegasos(
     X: int | None = None,
     project: bool = False,
     double_count: bool = False,
+    kernel: Any = None,
+    gamma: Any = "scale",
     random_state: Any = None,
-) -> LinearSVM:
+) -> LinearSVM | KernelSVM:
     """Cost-sensitive Pegasos: hinge, class-balanced sampling, a fixed bias, halting on ROC-AUC.
 
     Parameters
@@ -95,6 +149,10 @@ def cost_sensitive_pegasos(
     double_count : bool, default=False
         The paper draws both classes equally often and also weights rows by
         1/(2 n₊) or 1/(2 n₋), which counts the imbalance twice. True does as printed.
+    kernel : None, str, kernel or callable, default=None
+        None is the linear algorithm, anything else the kernel one; see `KernelSVM`.
+    gamma : float, "scale" or "auto", default="scale"
+        Of the kernel.
     random_state : int, RandomState or None, default=None
 
     Examples
@@ -106,17 +164,19 @@ def cost_sensitive_pegasos(
     >>> svm.intercept_
     array([-1.])
     """
-    return LinearSVM(
-        alpha=lam,
-        loss="hinge",
-        class_weight=_printed_twice if double_count else "balanced",
-        sampling="balanced",
-        solver=Pegasos(project=project),
-        intercept=float(b),
-        max_iter=T,
-        stopping=None if X is None else AUCHalting(every=X),
-        random_state=random_state,
-    )
+    parts: dict[str, Any] = {
+        "alpha": lam,
+        "loss": "hinge",
+        "class_weight": _printed_twice if double_count else "balanced",
+        "sampling": "balanced",
+        "intercept": float(b),
+        "max_iter": T,
+        "stopping": None if X is None else AUCHalting(every=X),
+        "random_state": random_state,
+    }
+    if kernel is None:
+        return LinearSVM(solver=Pegasos(project=project), **parts)
+    return KernelSVM(kernel=kernel, gamma=gamma, solver=KernelSGD(project=project), **parts)
 
 
 def _printed_twice(totals: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -173,3 +233,108 @@ def blinex_linear(
         max_iter=T,
         random_state=random_state,
     )
+
+
+def blinex_kernel(
+    a: float = 1.0,
+    b: float = 1.0,
+    c: float = 1.0,
+    T: int = 10_000,
+    kernel: Any = "rbf",
+    gamma: Any = "scale",
+    printed_constant: bool = False,
+    random_state: Any = None,
+) -> KernelSVM:
+    """The kernel Blinex SVM: stochastic gradients with step 1/t, no intercept (algorithm 2).
+
+    Parameters
+    ----------
+    a, b : float, default=1.0
+        Of the loss; see `evenmargin.losses.Blinex`.
+    c : float, default=1.0
+        Penalty.
+    T : int, default=10_000
+        Steps.
+    kernel : str, kernel or callable, default="rbf"
+    gamma : float, "scale" or "auto", default="scale"
+    printed_constant : bool, default=False
+        A step of the paper is scaled by c, which is not the gradient of its own
+        objective (c times the number of rows would be). True does as printed.
+    random_state : int, RandomState or None, default=None
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from evenmargin import papers
+    >>> X, y = load_digits(return_X_y=True)
+    >>> papers.blinex_kernel(T=500, random_state=0).fit(X / 16, y == 8).n_iter_
+    500
+    """
+    penalty: dict[str, Any] = {"alpha": 1.0 / c} if printed_constant else {"C": c}
+    return KernelSVM(
+        loss=Blinex(a, b), kernel=kernel, gamma=gamma, solver="sgd", intercept=None, max_iter=T,
+        random_state=random_state, **penalty,
+    )  # fmt: skip
+
+
+def zsvm(
+    C: float = 1.0, gamma: Any = 1.0, kernel: Any = "rbf", search: str = "exact", M: float | None = None, cv: Any = None
+) -> ZAdjustedClassifier:
+    """z-SVM: a plain SVM whose minority support vectors are strengthened for the best training G-mean.
+
+    For the paper's combination with SMOTE, put SMOTE and this into a pipeline of
+    imbalanced-learn.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+    gamma : float, "scale" or "auto", default=1.0
+        The paper's value.
+    kernel : str, kernel or callable, default="rbf"
+    search : {"exact", "golden"}, default="exact"
+        "golden" is the paper's search, which may miss the best z.
+    M : float or None, default=None
+        Upper end of the golden section search.
+    cv : None, int or splitter, default=None
+        None chooses z on the training scores as the paper does; folds are safer.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from evenmargin import papers
+    >>> X, y = make_classification(300, weights=[0.95], class_sep=0.5, random_state=0)
+    >>> svm = papers.zsvm(gamma=0.1).fit(X, y)
+    >>> bool(svm.z_ > 1)
+    True
+    """
+    return ZAdjustedClassifier(KernelSVM(C, kernel=kernel, gamma=gamma), search=search, z_max=M, cv=cv)
+
+
+def gwl_svc(
+    C: float = 1.0, gamma_K: Any = "scale", scheme: Any = 1, gamma_S: Any = "scale", random_state: Any = None
+) -> KernelSVM:
+    """GWL for SVC: the hinge, with costs from the density around each row.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+    gamma_K : float, "scale" or "auto", default="scale"
+        γ of the kernel.
+    scheme : int or str, default=1
+        1 √s, 2 s, 3 s², 4 1/√s, 5 1/s, 6 1/s², 7 s·y, 8 the random control; or its
+        name in `DensityWeights`.
+    gamma_S : float, "scale" or "auto", default="scale"
+        γ of the densities.
+    random_state : int, RandomState or None, default=None
+        For the random control.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from evenmargin import papers
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> papers.gwl_svc(C=0.1, scheme=1).fit(X / X.max(axis=0), y).score(X / X.max(axis=0), y) > 0.9
+    True
+    """
+    density = DensityWeights(scheme, gamma=gamma_S, random_state=random_state)
+    return KernelSVM(C, kernel="rbf", gamma=gamma_K, density=density)

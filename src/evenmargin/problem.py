@@ -197,7 +197,6 @@ class Solution:
     status: Status
     history: list[dict[str, float]] = field(default_factory=list)
     alpha: NDArray[np.float64] | None = None
-    scale: float = 0.0  # the largest score of a training row, where it is known
 
     @property
     def relative_gap(self) -> float:

@@ -24,7 +24,6 @@ from scipy.sparse import issparse
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, NuSVC
@@ -37,6 +36,7 @@ from sklearn.utils.validation import _check_method_params, column_or_1d, has_fit
 
 from ._validation import Interval, StrOptions, check_is_fitted, drop_weightless, fit_context, validate_rows
 from .adjust import BestThreshold, BestZ, best_threshold, best_z, get_metric
+from .kernels import get_kernel, kernel_dot
 from .weights import minority_is_positive
 
 __all__ = ["ZAdjustedClassifier"]
@@ -125,7 +125,7 @@ class ZAdjustedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
     >>> from sklearn.datasets import make_classification
     >>> from sklearn.metrics import recall_score
     >>> from sklearn.svm import SVC
-    >>> from evenmargin.zsvm import ZAdjustedClassifier
+    >>> from evenmargin import ZAdjustedClassifier
     >>> X, y = make_classification(500, weights=[0.95], class_sep=0.5, random_state=0)
     >>> svm = ZAdjustedClassifier(SVC(), cv=5).fit(X[::2], y[::2])
     >>> bool(svm.z_ > 1)
@@ -483,23 +483,16 @@ def _svc_split(svc: Any, X: Any) -> tuple[Array, Array, float]:
     signed = np.column_stack([np.maximum(coef.ravel(), 0.0), np.minimum(coef.ravel(), 0.0)])
     if not callable(svc.kernel):
         X = validate_rows(svc, X)
-    n, count = X.shape[0] if hasattr(X, "shape") else len(X), signed.shape[0]
-    whole = svc.kernel == "precomputed" or callable(svc.kernel)  # columns for all training rows
-    rows = max(1, _TILE // max(1, svc.shape_fit_[0] if whole else count))
-    pulls = np.zeros((n, 2))
-    for start in range(0, n if count else 0, rows):
-        tile = X[start : start + rows]
-        pulls[start : start + rows] = _svc_kernel(svc, tile) @ signed
+        if svc.kernel == "precomputed":
+            pulls = np.asarray(X[:, svc.support_] @ signed, dtype=np.float64)
+        else:
+            kernel = get_kernel(svc.kernel, svc._gamma, svc.degree, svc.coef0)
+            pulls = kernel_dot(kernel, X, svc.support_vectors_, signed, dtype=np.float64)
+    else:
+        rows = max(1, _TILE // svc.shape_fit_[0])  # its own callable: columns for all training rows
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        pulls = np.zeros((n, 2))
+        for start in range(0, n if signed.size else 0, rows):
+            K = svc._compute_kernel(X[start : start + rows])
+            pulls[start : start + rows] = K[:, svc.support_] @ signed
     return pulls[:, 0], pulls[:, 1], float(svc.intercept_[0])
-
-
-def _svc_kernel(svc: Any, X: Any) -> Array:
-    """Kernel values of rows and support vectors."""
-    if svc.kernel == "precomputed":
-        return X[:, svc.support_]
-    if callable(svc.kernel):
-        return svc._compute_kernel(X)[:, svc.support_]
-    return pairwise_kernels(
-        X, svc.support_vectors_, metric=svc.kernel, filter_params=True,
-        gamma=svc._gamma, degree=svc.degree, coef0=svc.coef0,
-    )  # fmt: skip

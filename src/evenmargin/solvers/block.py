@@ -94,6 +94,8 @@ def active_set(
         if free:  # all changes add up to 0
             level = (solved[:, 0].sum() + change.sum()) / solved[:, 1].sum()
         step = solved[:, 0] - level * solved[:, 1]
+        if free:
+            step -= (step.sum() + change.sum()) / step.size  # of an ill-conditioned system
         _core.smo_loops.add_rows(K, some, -step, 0, slope)
         now[some] = beta[some] + step
         above, below = now > hi, now < lo

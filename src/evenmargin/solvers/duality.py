@@ -49,7 +49,7 @@ def dual_value(problem: Problem, alpha: NDArray[np.float64]) -> float:
 def certify(
     problem: Problem, w: NDArray[np.floating], b: float, alpha: NDArray[np.float64] | None = None
 ) -> tuple[float, float]:
-    """The objective at (w, b) and the duality gap; NaN for a loss that is not convex.
+    """The objective at (w, b) and the duality gap; NaN where the problem is not convex.
 
     Without α, the gradient's own multipliers −price·slope are used: exact at
     the optimum of a smooth loss, a valid but looser bound elsewhere.
@@ -57,7 +57,7 @@ def certify(
     w = w.astype(np.float64, copy=False)
     scores = problem.scores(w, b)
     objective = problem.objective(w, b, scores)
-    if not hasattr(problem.loss, "conjugate"):
+    if not (hasattr(problem.loss, "conjugate") and getattr(problem, "definite", True)):
         return objective, np.nan
     if alpha is None:
         alpha = -problem.price * slopes(problem.loss, problem.y * scores, problem.y)

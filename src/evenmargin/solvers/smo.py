@@ -160,7 +160,6 @@ class SMO(Solver):
             self._polish(problem, state)
         solution.coef, solution.intercept = self.coefficients(problem, state)
         solution.alpha = np.abs(state.beta)
-        solution.scale = float(np.abs(state.target - state.v + solution.intercept).max())
         solution.objective, solution.gap = self.gap(problem, state)
         return False
 
@@ -202,12 +201,16 @@ class SMO(Solver):
         return np.concatenate([keep, ups, downs, more])
 
     def _look_closely(self, problem: KernelProblem, state: SMOState, noise: float) -> None:
-        """v in float64 for free rows, and for rows so near to the margin that rounding may misplace them."""
+        """v in float64 for free rows, and for rows so near to the margin that rounding may misplace them.
+
+        For all support vectors where tol asks for digits that float32 has not.
+        """
         if state.sure or isinstance(state.gram, Whole):
             return
         some = np.flatnonzero(state.beta)
         near = np.abs(state.v - _level(state, problem.free)) <= 10.0 * state.tol + 30.0 * noise
-        rows = np.flatnonzero(near | ((state.beta > state.lo) & (state.beta < state.hi)))
+        known = state.beta != 0.0 if state.tol < 1e-4 else (state.beta > state.lo) & (state.beta < state.hi)
+        rows = np.flatnonzero(near | known)
         state.v[rows] = state.target[rows] - state.gram.exact(rows, some, state.beta[some])
         state.sure = True
 
