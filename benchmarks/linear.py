@@ -1,6 +1,6 @@
 """Linear machines against scikit-learn: time as a ratio in one run, memory, start-up.
 
-    python benchmarks/linear.py [--data FOLDER] [--repeats 5] [--quick]
+    python benchmarks/linear.py [--data FOLDER] [--repeats 5] [--only PART]
 
 Prints Markdown tables. The data are the papers' own (ijcnn1, adult_a9a as CSR,
 mnist, shuttle) as .npz files in FOLDER or in $EVENMARGIN_DATA. Each ratio is the
@@ -10,67 +10,39 @@ hits both; above 1 we are faster.
 
 from __future__ import annotations
 
-import argparse
-import os
-import platform
 import subprocess
 import sys
 import time
 import tracemalloc
 import warnings
-from datetime import date
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-import sklearn
+from common import alternate, arrays_of, main, table
 from scipy.sparse import csr_array, issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.svm import LinearSVC
 
-import evenmargin
 from evenmargin import LinearSVM, papers
 
-HERE = Path(__file__).parent
 warnings.simplefilter("ignore", ConvergenceWarning)
 
 
 def load(folder: Path, name: str, dtype: type) -> tuple:
     """Features scaled to at most 1 in size, and labels."""
-    path = folder / f"{name}.npz"
-    if not path.exists():
-        sys.exit(f"{path} is missing: give the folder of the papers' data by --data or EVENMARGIN_DATA.")
-    with np.load(path) as arrays:
-        X, y = arrays["X"].astype(dtype), arrays["y"].astype(np.int64)
+    X, y = arrays_of(folder, name)
+    X = X.astype(dtype)
     if name in ("mnist", "shuttle", "letter"):
         X /= np.maximum(np.abs(X).max(axis=0), 1) if name != "mnist" else 255
     return (csr_array(X) if name == "adult_a9a" else np.ascontiguousarray(X)), y
-
-
-def alternate(functions: list, repeats: int) -> list[float]:
-    """Median seconds of functions that take turns."""
-    times: list[list[float]] = [[] for _ in functions]
-    for _ in range(repeats):
-        for function, taken in zip(functions, times, strict=True):
-            started = time.perf_counter()
-            function()
-            taken.append(time.perf_counter() - started)
-    return [float(np.median(taken)) for taken in times]
 
 
 def objective(model, X, y, C, loss, augmented) -> float:
     w, b = model.coef_[0].astype(np.float64), float(model.intercept_[0])
     slack = np.maximum(0, 1 - y * (X @ w + b)) if loss == "hinge" else np.logaddexp(0, -y * (X @ w + b))
     return 0.5 * w @ w + (0.5 * b * b if augmented else 0) + C * slack.sum()
-
-
-def table(title: str, header: list[str], rows: list[list]) -> None:
-    print(f"\n### {title}\n")
-    print("| " + " | ".join(header) + " |")
-    print("|" + "---|" * len(header))
-    for row in rows:
-        print("| " + " | ".join(str(cell) for cell in row) + " |", flush=True)
 
 
 def layout(X) -> str:
@@ -217,33 +189,16 @@ def startup(repeats: int) -> None:
     table("Start-up", ["", "s"], rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--data", type=Path, default=os.environ.get("EVENMARGIN_DATA", HERE.parents[1] / "shared" / "data")
-    )
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--only", choices=["sgd", "exact", "unseen", "logistic", "steps", "memory", "startup"])
-    given = parser.parse_args()
-    folder = Path(given.data)
-    print(
-        f"{date.today()}, {os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, "
-        f"scikit-learn {sklearn.__version__}, NumPy {np.__version__}, evenmargin {evenmargin.__version__}; "
-        f"median of {given.repeats}."
-    )
-    parts = {
-        "sgd": lambda: sgd(folder, given.repeats),
-        "exact": lambda: exact(folder, given.repeats),
-        "unseen": lambda: unseen(folder, given.repeats),
-        "logistic": lambda: logistic(folder, given.repeats),
-        "steps": lambda: million_steps(folder),
-        "memory": lambda: memory(folder),
-        "startup": lambda: startup(given.repeats),
-    }
-    for name, part in parts.items():
-        if given.only in (None, name):
-            part()
-
-
 if __name__ == "__main__":
-    main()
+    main(
+        __doc__,
+        {
+            "sgd": sgd,
+            "exact": exact,
+            "unseen": unseen,
+            "logistic": logistic,
+            "steps": lambda folder, repeats: million_steps(folder),
+            "memory": lambda folder, repeats: memory(folder),
+            "startup": lambda folder, repeats: startup(repeats),
+        },
+    )

@@ -14,8 +14,17 @@ from evenmargin import _core
 from evenmargin._threads import Workers
 from evenmargin.gram import Cached, Streamed, Whole
 from evenmargin.kernels import (
-    RBF, Function, Linear, Points, Poly, Precomputed, Sigmoid, get_kernel, kernel_dot, kernel_matrix,
-)  # fmt: skip
+    RBF,
+    Function,
+    Linear,
+    Points,
+    Poly,
+    Precomputed,
+    Sigmoid,
+    get_kernel,
+    kernel_dot,
+    kernel_matrix,
+)
 
 RNG = np.random.default_rng(0)
 A, B = RNG.standard_normal((1300, 7)) + 3.0, RNG.standard_normal((700, 7)) + 3.0

@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import confusion_matrix, roc_auc_score
 from sklearn.model_selection import train_test_split
 
-from . import LinearSVM, __version__, papers
+from . import KernelSVM, LinearSVM, __version__, papers
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Support vector machines for imbalanced data.")
 
@@ -27,6 +27,8 @@ def _machines(seed: int) -> dict[str, dict[str, Any]]:
             "hinge": LinearSVM(C=0.1, random_state=seed),
             "log loss": LinearSVM(C=0.1, loss="log", random_state=seed),
             "LSGD": papers.lsgd(T=100_000, random_state=seed),
+            "RBF kernel": KernelSVM(C=0.3),
+            "KSGD": papers.ksgd(lam=1e-4, random_state=seed),
         },
         "even margin": {
             "hinge": LinearSVM(C=0.1, class_weight="balanced", random_state=seed),
@@ -34,6 +36,9 @@ def _machines(seed: int) -> dict[str, dict[str, Any]]:
             "WLSGD": papers.wlsgd(T=100_000, random_state=seed),
             "Pegasos": papers.cost_sensitive_pegasos(lam=0.01, b=-1.0, T=20_000, random_state=seed),
             "Blinex": papers.blinex_linear(a=2.0, b=0.1, c=10.0, random_state=seed).set_params(class_weight="balanced"),
+            "RBF kernel": KernelSVM(C=0.3, class_weight="balanced"),
+            "WKSGD": papers.wksgd(lam=1e-6, random_state=seed),
+            "z-SVM": papers.zsvm(C=0.3, gamma="scale", cv=5),
         },
     }
 

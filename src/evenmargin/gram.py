@@ -115,7 +115,7 @@ class Whole(Gram):
         return super().block(rows)
 
     def _block(self, rows: Index) -> Array:
-        return np.asarray(self.K[np.ix_(rows, rows)], dtype=np.float64)
+        return _gather(self.K, rows, rows, self.workers)
 
     def _dot(self, rows: Index, scale: Array) -> Array:
         return _sum_rows(self.K, rows, scale, self.workers)
@@ -179,14 +179,7 @@ class Cached(Gram):
 
     def _block(self, rows: Index) -> Array:
         self._fetch(rows)
-        places = self.place[rows]
-        out = np.empty((rows.size, rows.size))
-
-        def task(i: int) -> None:
-            out[i : i + 128] = self.store[places[i : i + 128, None], rows]
-
-        self.workers.each(task, range(0, rows.size, 128))
-        return 0.5 * (out + out.T) if self.single else out
+        return _gather(self.store, self.place[rows], rows, self.workers)
 
     def _dot(self, rows: Index, scale: Array) -> Array:
         out = np.zeros(self.n)
@@ -260,4 +253,14 @@ def _sum_rows(K: Any, rows: Index, scale: Array, workers: Workers) -> Array:
         _core.smo_loops.add_rows(K, rows, scale, i, out[i : i + step])
 
     workers.each(task, range(0, out.size, step))
+    return out
+
+
+def _gather(K: Any, rows: Index, columns: Index, workers: Workers) -> Array:
+    out = np.empty((rows.size, columns.size))
+
+    def task(i: int) -> None:
+        _core.smo_loops.gather(K, rows[i : i + 128], columns, out[i : i + 128])
+
+    workers.each(task, range(0, rows.size, 128))
     return out

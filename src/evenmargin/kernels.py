@@ -155,7 +155,8 @@ class RBF(_WithGamma):
         right[:, -2], right[:, -1] = left[:, -1], left[:, -2]
         return right
 
-    flip_back = flip
+    def flip_back(self, right: Array) -> Array:
+        return self.flip(right)
 
     def apply(self, tile: Array, compiled: bool = False) -> None:
         if compiled and tile.dtype == np.float32:

@@ -112,3 +112,12 @@ def add_rows(K: Any, rows: Any, scale: Any, start: int, out: Any) -> None:
         source, factor = K[rows[r]], scale[r]
         for k in range(out.size):
             out[k] += factor * source[start + k]
+
+
+@jit
+def gather(K: Any, rows: Any, columns: Any, out: Any) -> None:
+    """out = K[rows][:, columns]."""
+    for i in range(rows.size):
+        source = K[rows[i]]
+        for j in range(columns.size):
+            out[i, j] = source[columns[j]]

@@ -1,0 +1,67 @@
+"""What the benchmarks share: the papers' data, taking turns, tables, and the command line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import sklearn
+
+import evenmargin
+
+
+def arrays_of(folder: Path, name: str) -> tuple:
+    """Features and labels of one of the papers' data sets, as stored."""
+    path = folder / f"{name}.npz"
+    if not path.exists():
+        sys.exit(f"{path} is missing: give the folder of the papers' data by --data or EVENMARGIN_DATA.")
+    with np.load(path) as arrays:
+        return arrays["X"], arrays["y"].astype(np.int64)
+
+
+def timed(function: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    function()
+    return time.perf_counter() - started
+
+
+def alternate(functions: list, repeats: int) -> list[float]:
+    """Median seconds of functions that take turns."""
+    times: list[list[float]] = [[] for _ in functions]
+    for _ in range(repeats):
+        for function, taken in zip(functions, times, strict=True):
+            taken.append(timed(function))
+    return [float(np.median(taken)) for taken in times]
+
+
+def table(title: str, header: list[str], rows: list[list]) -> None:
+    print(f"\n### {title}\n")
+    print("| " + " | ".join(header) + " |")
+    print("|" + "---|" * len(header))
+    for row in rows:
+        print("| " + " | ".join(str(cell) for cell in row) + " |", flush=True)
+
+
+def main(description: str, parts: dict[str, Callable[[Path, int], None]], repeats: int = 5) -> None:
+    """Run all parts, or the one that is asked for."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    beside = Path(__file__).parents[2] / "shared" / "data"
+    parser.add_argument("--data", type=Path, default=os.environ.get("EVENMARGIN_DATA", beside))
+    parser.add_argument("--repeats", type=int, default=repeats)
+    parser.add_argument("--only", choices=list(parts))
+    given = parser.parse_args()
+    print(
+        f"{date.today()}, {os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, "
+        f"scikit-learn {sklearn.__version__}, NumPy {np.__version__}, evenmargin {evenmargin.__version__}; "
+        f"median of {given.repeats}."
+    )
+    for name, part in parts.items():
+        if given.only in (None, name):
+            part(Path(given.data), given.repeats)
