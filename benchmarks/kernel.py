@@ -164,21 +164,25 @@ def bare(left_rows, right_rows, gamma: float, sizes: list[tuple[int, int]]) -> f
 
 
 def row_by_row(X, y, order, lam: float, gamma: float) -> None:
-    """WKSGD with one row of kernel values a step, in NumPy."""
+    """WKSGD with one row of kernel values a step, in NumPy; the rows drawn so far lie together."""
     squares, n = np.einsum("ij,ij->i", X, X), len(y)
-    beta, drawn = np.zeros(n, X.dtype), np.zeros(n, np.intp)
-    count, seen = 0, np.zeros(n, bool)
+    place, rows, norms = np.full(n, -1), np.empty_like(X), np.empty(n, X.dtype)
+    beta, count = np.zeros(n, X.dtype), 0
     weight = np.where(y > 0, 1 / (y > 0).sum(), 1 / (y < 0).sum())
     for t, i in enumerate(order, start=1):
         score = 0.0
         if count:
-            rows = drawn[:count]
-            k = np.exp(-gamma * (squares[rows] + squares[i] - 2 * (X[rows] @ X[i])))
-            score = float(k @ beta[rows]) / (t - 1)
-        beta[i] += weight[i] / lam * y[i] / (1 + np.exp(min(y[i] * score, 50.0)))
-        if not seen[i]:
-            seen[i], drawn[count] = True, i
+            k = rows[:count] @ X[i]
+            k *= 2
+            k -= norms[:count]
+            k -= squares[i]
+            k *= gamma
+            np.exp(k, out=k)
+            score = float(k @ beta[:count]) / (t - 1)
+        if place[i] < 0:
+            place[i], rows[count], norms[count] = count, X[i], squares[i]
             count += 1
+        beta[place[i]] += weight[i] / lam * y[i] / (1 + np.exp(min(y[i] * score, 50.0)))
 
 
 def sgd(folder: Path, repeats: int) -> None:

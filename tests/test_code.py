@@ -34,7 +34,9 @@ def test_the_demo_compares_plain_and_even_machines():
     for line in done.stdout.splitlines():
         if line.strip() in ("plain", "even margin"):
             kind = line.strip()
-        elif found := re.match(r"\s*([\w-]+(?: loss| kernel)?)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)", line):
+        elif found := re.match(
+            r"\s*([\w-]+(?: loss| kernel)?)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)", line
+        ):
             figures[kind, found[1]] = [float(figure) for figure in found.groups()[1:]]
     assert len(figures) == 13
     for name in ("hinge", "log loss", "RBF kernel"):

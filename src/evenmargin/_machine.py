@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from ._progress import Report
-from ._validation import ConvergenceWarning, available_if, validate_aside
+from ._validation import ConvergenceWarning, available_if, validate_aside, validate_parameters
 from .density import DensityWeights
 from .losses import Blinex, Log, get_loss
 from .problem import Problem, Solution, Status
@@ -105,10 +105,12 @@ class Machine(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The density weights of the rows, if they are asked for."""
         if self.density is None:
             return None
-        rule = self.density if isinstance(self.density, DensityWeights) else DensityWeights(self.density)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a class that is lost is an error here
-            density = clone(rule).fit_weights(X, y, weight).astype(np.float64)
+        if isinstance(self.density, bool):
+            raise ValueError(f"density={self.density} is no choice: give None, or a scheme of DensityWeights.")
+        rule = clone(self.density) if isinstance(self.density, DensityWeights) else DensityWeights(self.density)
+        validate_parameters(rule)
+        rule._fit(X, y, weight)
+        density = rule.weights_.astype(np.float64)
         lost = np.setdiff1d(y, y[density > 0])
         if lost.size:
             raise ValueError(
@@ -166,7 +168,9 @@ class Machine(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 stacklevel=stacklevel,
             )
 
-    def _warn_unless_converged(self, solver: Solver, results: list[tuple[Solution, float]]) -> None:
+    def _warn_unless_converged(
+        self, solver: Solver, results: list[tuple[Solution, float]], tol: float, advice: str = ""
+    ) -> None:
         """One warning for the worst of the problems, with what to do about it.
 
         Beside each solution stands the objective of a machine that does nothing.
@@ -178,10 +182,10 @@ class Machine(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 worst = max(open_ended, key=lambda s: s.relative_gap)
                 where = "before its gradient was within tol"
                 if not np.isnan(worst.gap):
-                    where = f"at a relative duality gap of {worst.relative_gap:.1e}, above tol={self.tol:g}"
+                    where = f"at a relative duality gap of {worst.relative_gap:.1e}, above {tol:g}"
                 message = (
                     f"{solver.name} stopped after {worst.n_iter} iterations ({solver.unit}) {where} "
-                    f"({worst.status.value}): raise max_iter, scale the features, or choose a smaller C."
+                    f"({worst.status.value}): raise max_iter, scale the features, or choose a smaller C{advice}."
                 )
         elif self.max_iter is None and self.stopping is None:  # whoever sets the steps may well want few
             lost = [(s, nothing) for s, nothing in results if s.objective > nothing or np.isinf(s.objective)]

@@ -31,11 +31,17 @@ __all__ = [
     "fit_context",
     "seed_from",
     "validate_aside",
+    "validate_parameters",
     "validate_rows",
     "validate_training",
 ]
 
 _FLOATS = (np.float64, np.float32)
+
+
+def validate_parameters(estimator: Any) -> None:
+    """Check an estimator's parameters, also inside the fit of another one, which would skip it."""
+    estimator._validate_params()
 
 
 def validate_rows(estimator: Any, X: Any) -> Any:

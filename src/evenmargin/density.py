@@ -35,13 +35,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples
 
 from ._threads import Workers
 from ._validation import Interval, StrOptions, fit_context, seed_from, validate_training
-from .kernels import RBF, Points, centre_of, product
+from .kernels import RBF, Points, centre_of, product, reach
 
 __all__ = ["SCHEMES", "DensityWeights"]
 
@@ -188,7 +187,20 @@ class DensityWeights(BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
+        gone = self._fit(X, y, sample_weight)
+        if gone:
+            warnings.warn(
+                f"scheme='same_class': at every row of class {', '.join(map(repr, gone))} other classes are denser "
+                "than its own, so that all its weights are 0; choose a larger gamma or another scheme.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> list[Any]:
+        """The weights, and which classes are left without any."""
         scheme = self.scheme if isinstance(self.scheme, str) else SCHEMES[self.scheme - 1]
+        gone: list[Any] = []
         signed = scheme == "same_class"
         if signed and y is None:
             raise ValueError("scheme='same_class' needs the classes of the rows: call fit(X, y).")
@@ -208,14 +220,14 @@ class DensityWeights(BaseEstimator):  # type: ignore[misc]
             self.density_ = self._density(kernel, X, codes, weight)
             if signed:
                 found = np.maximum(self.density_, 0.0)
-                _check_classes(found, labels, weight, classes)
+                gone = _lost_classes(found, labels, weight, classes)
             else:
                 found = _power(self.density_, scheme, weight)
         if self.normalize == "mean":
             found = found / found.max()  # so that their sum is finite
             found = found / np.average(found, weights=weight)
         self.weights_ = found
-        return self
+        return gone
 
     def fit_weights(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
         """Fit, and return `weights_`.
@@ -240,9 +252,9 @@ class DensityWeights(BaseEstimator):  # type: ignore[misc]
     def _density(self, kernel: Any, X: Any, codes: NDArray[np.intp], weight: Array) -> Array:
         """s, or sy where there are several classes."""
         centre = centre_of(kernel, X)
-        reach = _reach(kernel.gamma, X, centre)
-        dtype = np.dtype(X.dtype if reach * np.finfo(X.dtype).eps < _LOST else np.float64)
-        if not reach * np.finfo(dtype).eps < _LOST:
+        far = reach(kernel, X, centre)
+        dtype = np.dtype(X.dtype if far * np.finfo(X.dtype).eps < _LOST else np.float64)
+        if not far * np.finfo(dtype).eps < _LOST:
             raise ValueError(
                 f"gamma={kernel.gamma:.1e} is so large for these rows that no digits of their distances are left: "
                 "scale the features, for example with sklearn.preprocessing.StandardScaler, or choose a smaller gamma."
@@ -351,20 +363,6 @@ def _fourier_sums(
     return sums, errors
 
 
-def _reach(gamma: float, X: Any, centre: Array | None) -> float:
-    """The largest γ‖x‖², which says how many digits a distance loses."""
-    largest = 0.0
-    for start in range(0, X.shape[0], 4096):
-        some = X[start : start + 4096]
-        if issparse(some):
-            squares = some.astype(np.float64).power(2).sum(axis=1)
-        else:
-            apart = some.astype(np.float64) if centre is None else some - centre.astype(np.float64)
-            squares = np.einsum("ij,ij->i", apart, apart)
-        largest = max(largest, float(squares.max()))
-    return gamma * largest
-
-
 def _power(s: Array, scheme: str, weight: Array) -> Array:
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
         found = s ** _POWERS[scheme]
@@ -376,19 +374,12 @@ def _power(s: Array, scheme: str, weight: Array) -> Array:
     return found
 
 
-def _check_classes(found: Array, labels: NDArray[Any], weight: Array, classes: NDArray[Any]) -> None:
+def _lost_classes(found: Array, labels: NDArray[Any], weight: Array, classes: NDArray[Any]) -> list[Any]:
     """A class without weight is no class to whoever trains with these weights."""
     counts = (found > 0) & (weight > 0)
-    gone = [label for label in classes.tolist() if not counts[labels == label].any() and weight[labels == label].any()]
     if not counts.any():
         raise ValueError(
             "scheme='same_class': at every row other classes are denser than its own, so that all weights are 0; "
             "choose a larger gamma or another scheme."
         )
-    if gone:
-        warnings.warn(
-            f"scheme='same_class': at every row of class {', '.join(map(repr, gone))} other classes are denser than "
-            "its own, so that all its weights are 0; choose a larger gamma or another scheme.",
-            UserWarning,
-            stacklevel=4,
-        )
+    return [label for label in classes.tolist() if not counts[labels == label].any() and weight[labels == label].any()]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from . import _core
 from ._threads import Workers
-from .kernels import TILE, Function, Points, Precomputed, centre_of, kernel_dot, kernel_matrix, product
+from .kernels import RBF, TILE, Function, Points, Precomputed, centre_of, kernel_dot, kernel_matrix, product, reach
 
 __all__ = ["Cached", "Gram", "Streamed", "Whole", "hold"]
 
@@ -29,6 +29,8 @@ Index = NDArray[np.signedinteger]
 
 # Rows up to which the whole matrix is computed, in float64.
 SMALL = 2048
+# Error of a float32 kernel value, in units of its size.
+_ROUNDING = 1.2e-7
 # Columns from which a kernel value is cheaper to read than to compute again.
 _WIDE = 192
 
@@ -43,7 +45,13 @@ class Gram(ABC):
         self.kernel, self.X, self.constant, self.workers = kernel, X, constant, workers
         self.ridge = ridge
         self.n = X.shape[0]
-        self.diagonal: Array = kernel.diagonal(X) + constant
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.diagonal: Array = kernel.diagonal(X) + constant
+        if not np.isfinite(self.diagonal).all():
+            raise ValueError(
+                "The kernel is not finite for some rows of X: scale the features, or choose a smaller degree."
+            )
+        self.rounding = _ROUNDING * _size(kernel, X, self.diagonal)
         if ridge is not None:
             self.diagonal = self.diagonal + ridge
 
@@ -238,6 +246,15 @@ def hold(
     if isinstance(kernel, Function) or (X.shape[1] > _WIDE and capacity >= 2 * min(most, n // 4) * n * 4):
         return Cached(kernel, X, constant, ridge, workers, capacity)
     return Streamed(kernel, X, constant, ridge, workers, bytes_ // 4)
+
+
+def _size(kernel: Any, X: Any, diagonal: Array) -> float:
+    """What the errors of float32 kernel values are in proportion to."""
+    if not isinstance(kernel, RBF):
+        return float(np.abs(diagonal).max())
+    some = X[:: max(1, X.shape[0] // 2000)]
+    centre = centre_of(kernel, X)
+    return 1.0 + 2.0 * reach(kernel, some, centre, np.mean)
 
 
 def block_rows(budget: int) -> int:

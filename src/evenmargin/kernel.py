@@ -25,7 +25,19 @@ from ._validation import (
     validate_training,
 )
 from .density import DensityWeights
-from .kernels import RBF, Kernel, Linear, Poly, Precomputed, get_kernel, kernel_dot, kernel_matrix
+from .kernels import (
+    RBF,
+    Function,
+    Kernel,
+    Linear,
+    Poly,
+    Precomputed,
+    centre_of,
+    get_kernel,
+    kernel_dot,
+    kernel_matrix,
+    reach,
+)
 from .losses import get_loss, values
 from .problem import KernelProblem, Solution
 from .solvers import KernelSGD, Solver, get_kernel_solver, run
@@ -252,10 +264,11 @@ class KernelSVM(Machine):
             kept = np.flatnonzero(density)
             X, rows, y, weight, density = _only(kernel, X, kept), rows[kept], y[kept], weight[kept], density[kept]
         kernel = kernel.settled(X, weight)
+        _check_digits(kernel, X)
         definite = _definite(kernel, X)
         seed, tasks = seed_from(self.random_state), one_vs_rest(classes)
         before = getattr(self, "_warm", None) if self.warm_start and same_classes(self, classes) else None
-        if before is not None and before[0].coef.size != y.size:
+        if before is not None and (before[0].coef.size != y.size or self.kernel_ != kernel):
             before = None
         solutions, signs, nothing = [], [], []
         with Workers(self._threads()) as workers, progress_bars(bool(self.verbose)) as open_bar:
@@ -271,7 +284,7 @@ class KernelSVM(Machine):
                 solver = self._solver(problem)
                 control = self._control(classes, which, problem, task.sign, seed, open_bar(classes[which]))
                 if solver.name == "lbfgs":
-                    control.tol = float(self.tol) ** 2
+                    control.tol = max(float(self.tol) ** 2, 1e-12 if hasattr(problem.loss, "conjugate") else 1e-9)
                 if before is not None:
                     _go_on(control, before[place], problem)
                 steps = self.max_iter or solver.default_max_iter(problem)
@@ -285,7 +298,8 @@ class KernelSVM(Machine):
             for solution, old in zip(solutions, before, strict=True):
                 solution.n_iter += old.n_iter
         self._warm = solutions if self.warm_start else None
-        self._warn_unless_converged(solver, list(zip(solutions, nothing, strict=True)))
+        advice = ", or take LinearSVM" if isinstance(kernel, Linear) else ""
+        self._warn_unless_converged(solver, list(zip(solutions, nothing, strict=True)), control.tol, advice)
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.floating]:
@@ -378,6 +392,8 @@ class KernelSVM(Machine):
         if vectors.shape[0] <= _FEW or not isinstance(self.kernel_, RBF | Linear | Poly):
             return
         if isinstance(self.kernel_, RBF):
+            if reach(self.kernel_, vectors, centre_of(self.kernel_, vectors)) > 1e4:
+                return  # float32 has no digits for such distances
             some = vectors[:: vectors.shape[0] // 100]
             near = kernel_matrix(self.kernel_, some, some, dtype=np.float64).mean() > 0.5
             self._shift = 1.0 if near else 0.0  # K − 1 is exact for K ≥ 1/2
@@ -414,6 +430,16 @@ def _check_precomputed(X: Any) -> None:
         )
 
 
+def _check_digits(kernel: Kernel, X: Any) -> None:
+    """Refuse rows so far from the origin, for the kernel's width, that their distances have no digits left."""
+    if isinstance(kernel, RBF) and reach(kernel, X, centre_of(kernel, X)) * np.finfo(np.float64).eps > 1e-4:
+        raise ValueError(
+            f"gamma={kernel.gamma:.1e} is so large for these rows that no digits of their distances are left: scale "
+            "the features, for example with sklearn.preprocessing.StandardScaler (sparse rows are not centred), or "
+            "choose a smaller gamma."
+        )
+
+
 def _definite(kernel: Kernel, X: Any) -> bool:
     """Whether the kernel is positive definite, by its kind or on some rows; a warning if not."""
     if isinstance(kernel, RBF | Linear) or (isinstance(kernel, Poly) and kernel.coef0 >= 0):
@@ -423,6 +449,8 @@ def _definite(kernel: Kernel, X: Any) -> bool:
         K = np.asarray(X[np.ix_(some, some)], dtype=np.float64)
     else:
         K = np.asarray(kernel_matrix(kernel, X[some], X[some], dtype=np.float64))
+    if isinstance(kernel, Function) and np.abs(K - K.T).max() > 1e-5 * np.abs(K).max():
+        raise ValueError("kernel: the callable is not symmetric: K(a, b) must be K(b, a) for all rows.")
     eigenvalues = np.linalg.eigvalsh(0.5 * (K + K.T))
     if eigenvalues[0] >= -1e-5 * max(eigenvalues[-1], 0.0):
         return True

@@ -29,8 +29,8 @@ from . import _core
 from ._threads import Workers
 
 __all__ = [
-    "KERNELS", "RBF", "Function", "Kernel", "Linear", "Points", "Poly", "Precomputed", "Sigmoid", "get_kernel",
-    "kernel_dot", "kernel_matrix",
+    "KERNELS", "RBF", "Function", "Kernel", "Linear", "Points", "Poly", "Precomputed", "Sigmoid", "centre_of",
+    "get_kernel", "kernel_dot", "kernel_matrix", "reach",
 ]  # fmt: skip
 
 Array = NDArray[np.floating]
@@ -106,7 +106,12 @@ class _WithGamma(Kernel):
         gamma = self.gamma
         if isinstance(gamma, str) and gamma == "scale":
             variance = _variance(X, weight)
-            gamma = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+            with np.errstate(over="ignore"):
+                gamma = float(1.0 / np.float64(X.shape[1] * variance)) if variance > 0 else 1.0
+            if not math.isfinite(gamma):
+                raise ValueError(
+                    f"gamma='scale' is not finite, as X has a variance of {variance:.1e}: scale the features."
+                )
         elif isinstance(gamma, str) and gamma == "auto":
             gamma = 1.0 / X.shape[1]
         if not (isinstance(gamma, Real) and not isinstance(gamma, bool) and 0 < float(gamma) < math.inf):
@@ -139,7 +144,7 @@ class RBF(_WithGamma):
     def __post_init__(self) -> None:
         if self.sigma is None:
             return
-        if not (isinstance(self.sigma, Real) and 0 < float(self.sigma) < math.inf):
+        if isinstance(self.sigma, bool) or not (isinstance(self.sigma, Real) and 1e-150 < float(self.sigma) < 1e150):
             raise ValueError(f"RBF: sigma={self.sigma!r} must be a finite number above 0.")
         object.__setattr__(self, "gamma", 1.0 / float(self.sigma) ** 2)
 
@@ -270,7 +275,10 @@ class Function(Kernel):
         return 1.0
 
     def matrix(self, A: Any, B: Any) -> NDArray[np.float64]:
-        K = np.asarray(self.function(A, B))
+        K = self.function(A, B)
+        if issparse(K):
+            raise ValueError("kernel: the callable returned a sparse matrix, and a dense one is needed.")
+        K = np.asarray(K)
         if K.shape != (A.shape[0], B.shape[0]) or K.dtype.kind not in "fiu":
             raise ValueError(
                 f"kernel: the callable must return a matrix of {A.shape[0]} rows and {B.shape[0]} columns of numbers, "
@@ -355,7 +363,8 @@ class Points:
         out = np.empty((X.shape[0], self.width), self.dtype)
         inner = out[:, : self.d]
         if self.centre is not None:
-            np.subtract(X, self.centre, out=inner, casting="same_kind")
+            wide = np.result_type(X.dtype, self.dtype)  # of float32 rows in float64, no digit is to be lost again
+            np.subtract(X, self.centre, out=inner, dtype=wide, casting="same_kind")
         else:
             inner[...] = X
         factor = self.kernel.scale()
@@ -386,6 +395,17 @@ def centre_of(kernel: Kernel, X: Any) -> NDArray[np.float64] | None:
     if not kernel.shift_invariant or issparse(X):
         return None
     return np.asarray(X.mean(axis=0, dtype=np.float64)).astype(X.dtype)
+
+
+def reach(kernel: Any, X: Any, centre: NDArray[np.floating] | None, of: Callable[[Any], Any] = np.max) -> float:
+    """The largest (or mean) γ‖x‖² of centred rows, which says how many digits a distance loses."""
+    parts = []
+    for start in range(0, X.shape[0], 4096):
+        some = X[start : start + 4096]
+        if not issparse(some):
+            some = some.astype(np.float64) if centre is None else some - centre.astype(np.float64)
+        parts.append(_squares(some))
+    return float(kernel.gamma) * float(of(np.concatenate(parts)))
 
 
 def kernel_dot(
@@ -522,7 +542,7 @@ def _points(kernel: Kernel, A: Any, B: Any, dtype: Any) -> tuple[Points, Points]
     if A is B and not isinstance(A, Points):
         A = B = Points(kernel, A, dtype or A.dtype, centre_of(kernel, A))
     if not isinstance(B, Points):
-        centre = A.centre if isinstance(A, Points) else centre_of(kernel, B)
+        centre = A.centre if isinstance(A, Points) else None if issparse(A) else centre_of(kernel, B)
         B = Points(kernel, B, dtype or A.dtype, centre)
     if not isinstance(A, Points):
         A = Points(kernel, A, dtype or A.dtype, B.centre)
@@ -537,24 +557,27 @@ def _function_dot(kernel: Function, A: Any, B: Any, V: Array) -> NDArray[np.floa
 
 def _squares(X: Any) -> NDArray[np.float64]:
     if issparse(X):
-        return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+        X = X.astype(np.float64)
+        return np.asarray(X.multiply(X).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", X, X, dtype=np.float64)
 
 
 def _variance(X: Any, weight: NDArray[np.float64]) -> float:
     """The variance of all entries of X, rows counted by their weight."""
-    total, first, second = weight.sum() * X.shape[1], 0.0, 0.0
+    total, first, second = float(weight.sum()) * X.shape[1], 0.0, 0.0
     if issparse(X):
-        first = float((X.T @ weight).sum()) / total
-        second = float((X.multiply(X).T @ weight).sum()) / total
-        return second - first * first
-    for start in range(0, X.shape[0], 4096):
-        first += float(weight[start : start + 4096] @ X[start : start + 4096].sum(axis=1, dtype=np.float64))
-    first /= total
-    for start in range(0, X.shape[0], 4096):
-        apart = X[start : start + 4096].astype(np.float64) - first
-        second += float(weight[start : start + 4096] @ np.einsum("ij,ij->i", apart, apart))
-    return second / total
+        each = np.repeat(weight, np.diff(X.indptr))
+        first = float(each @ X.data) / total
+        second = float(each @ (X.data - first) ** 2) / total + first**2 * (1.0 - float(each.sum()) / total)
+    else:
+        for start in range(0, X.shape[0], 4096):
+            first += float(weight[start : start + 4096] @ X[start : start + 4096].sum(axis=1, dtype=np.float64))
+        first /= total
+        for start in range(0, X.shape[0], 4096):
+            apart = X[start : start + 4096].astype(np.float64) - first
+            second += float(weight[start : start + 4096] @ np.einsum("ij,ij->i", apart, apart))
+        second /= total
+    return second if second > 1e-28 * first * first else 0.0  # of a constant X: rounding
 
 
 def _check_coef0(coef0: Any) -> None:

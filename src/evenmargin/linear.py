@@ -246,7 +246,7 @@ class LinearSVM(Machine):
             "costs": [price / C for price in prices],
             "seed": seed,
         }
-        self._warn_unless_converged(solver, list(zip(solutions, nothing, strict=True)))
+        self._warn_unless_converged(solver, list(zip(solutions, nothing, strict=True)), float(self.tol))
         return self
 
     @available_if(_can_stream)

@@ -16,14 +16,18 @@ SCALE = 2  # of `tally`: what the stored coefficients are to be multiplied by
 @jit
 def steps(
     K: Any, scores: Any, pull: Any, loss: Any, t: int, tally: Any, bias: int, rate: float, radius: float, out: Any
-) -> None:
+) -> float:
     """One step for each row of the block, from step t on.
 
     K      : of the block's rows among themselves
     scores : Σ c_j K(x_j, ·) of what came before the block, in units of the stored coefficients; changed in place
     pull   : y · price / frequency of the block's rows
     out    : what each step adds to its row's stored coefficient
+
+    Returns what coefficients from before the block are to be multiplied by: 1,
+    unless projections have made the scale so small that it is folded into them.
     """
+    folded = 1.0
     b_state, norm2, scale = tally[BIAS], tally[NORM2], tally[SCALE]
     for k in range(pull.size):
         score = 0.0
@@ -58,4 +62,12 @@ def steps(
                 norm2 *= shrink * shrink
                 if bias == AUGMENTED:
                     b_state *= shrink
+                if scale < 1e-100:
+                    for other in range(pull.size):
+                        scores[other] *= scale
+                    for other in range(k + 1):
+                        out[other] *= scale
+                    folded *= scale
+                    scale = 1.0
     tally[BIAS], tally[NORM2], tally[SCALE] = b_state, norm2, scale
+    return folded

@@ -28,6 +28,7 @@ def pairs(
     """
     m = v.size
     step = 0.0
+    unit = 1.0 / max(np.max(diagonal), 1e-300)  # gains must not leave float32
     i = j = np.int64(0)
     for count in range(limit):
         best = np.int64(-0x7FFFFFFFFFFFFFFF)
@@ -44,14 +45,14 @@ def pairs(
         worst = np.int64(0)
         for k in range(m):
             apart = max(np.float32(v_i - v[k] + down[k]), np.float32(0.0))
-            curve = np.float32(max(d_i + diagonal[k] - 2.0 * row_i[k], 1e-12))
+            curve = np.float32(max(unit * (d_i + diagonal[k] - 2.0 * row_i[k]), 1e-12))
             gain = np.int64(np.float32(apart * apart / curve).view(np.int32))
             best = max(best, (gain << np.int64(32)) | np.int64(k))
             worst = max(worst, np.int64(np.float32(apart).view(np.int32)))
         if np.int32(worst).view(np.float32) <= tol or up[i] < 0.0:
             return count
         j = best & np.int64(0xFFFFFFFF)
-        bend = max(d_i + diagonal[j] - 2.0 * row_i[j], 1e-12)
+        bend = max(d_i + diagonal[j] - 2.0 * row_i[j], 1e-12 / unit)
         step = min((v_i - v[j]) / bend, hi[i] - beta[i], beta[j] - lo[j])
         _move(i, step, beta, lo, hi, up, down)
         _move(j, -step, beta, lo, hi, up, down)
@@ -67,6 +68,7 @@ def singles(
     """Steps along one coordinate at a time, that of the largest gain, until none violates by more than tol."""
     m = v.size
     step = 0.0
+    unit = 1.0 / max(np.max(diagonal), 1e-300)
     i = np.int64(0)
     for count in range(limit):
         best = np.int64(-1)
@@ -76,14 +78,14 @@ def singles(
             now = v[k] - step * row[k]
             v[k] = now
             wish = max(np.float32(now + up[k]), np.float32(down[k] - now), np.float32(0.0))
-            curve = max(np.float32(diagonal[k]), np.float32(1e-12))
+            curve = np.float32(max(unit * diagonal[k], 1e-12))
             gain = np.int64(np.float32(wish * wish / curve).view(np.int32))
             best = max(best, (gain << np.int64(32)) | np.int64(k))
             worst = max(worst, np.int64(np.float32(wish).view(np.int32)))
         if np.int32(worst).view(np.float32) <= tol:
             return count
         i = best & np.int64(0xFFFFFFFF)
-        wanted = beta[i] + v[i] / max(diagonal[i], 1e-12)
+        wanted = beta[i] + v[i] / max(diagonal[i], 1e-12 / unit)
         step = min(max(wanted, lo[i]), hi[i]) - beta[i]
         _move(i, step, beta, lo, hi, up, down)
     for k in range(m):

@@ -90,6 +90,10 @@ class Solver(ABC):
     def gap(self, problem: Problem, state: Any) -> tuple[float, float]:
         return certify(problem, *self.coefficients(problem, state))
 
+    def certificate(self, problem: Problem, solution: Solution) -> tuple[float, float]:
+        """Objective and gap of the solution, where `gap` has not looked at it."""
+        return certify(problem, solution.coef, solution.intercept, solution.alpha)
+
     def refine(self, problem: Problem, w: NDArray[np.floating], b: float) -> float:
         """A last word on the intercept for the final w."""
         return b
@@ -160,7 +164,7 @@ def run(problem: Problem, solver: Solver, control: Control) -> Solution:
         solution.intercept = solver.refine(problem, *halting.best)
         moved = True
     if moved and control.certify:
-        solution.objective, solution.gap = certify(problem, solution.coef, solution.intercept, solution.alpha)
+        solution.objective, solution.gap = solver.certificate(problem, solution)
         history.append(_entry(solution.n_iter, started, objective=solution.objective, gap=solution.gap))
     solution.status = _judge(solution, control.tol)
     if control.progress is not None:  # what is done is all there was to do

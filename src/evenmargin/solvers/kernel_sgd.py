@@ -104,10 +104,12 @@ class KernelSGD(Solver):
         order = state.take(min(limit, BLOCK))
         scores, K = state.drawn.against(order, state.coef)
         added = np.empty(order.size)
-        _core.kernel_sgd_loops.steps(
+        folded = _core.kernel_sgd_loops.steps(
             K, scores, state.pull[order], problem.loss, state.t, state.tally, bias_mode(problem), state.rate,
             state.radius, added,
         )  # fmt: skip
+        if folded != 1.0:
+            state.coef *= folded
         np.add.at(state.coef, order, added)
         moved = order[added != 0.0]
         state.drawn.add(np.unique(moved[~state.drawn.known[moved]]))

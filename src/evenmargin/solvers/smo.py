@@ -41,8 +41,8 @@ from .block import polish, solve_block
 Array = NDArray[np.float64]
 Index = NDArray[np.signedinteger]
 
-# Error of a float32 kernel value, to judge when float32 has no more to say.
-_ROUNDING = 1.2e-7
+# Error of a float32 kernel value from which float64 is used from the start.
+_COARSE = 1e-4
 # Rows from which a start from a sample pays, if of its rows at least so many are at a bound, and so few are free.
 _MANY, _BOUND, _FREE = 16_000, 0.3, 0.1
 # Over this distance from the margin, a row's coefficient goes from one bound to the other at such a start.
@@ -96,6 +96,8 @@ class SMO(Solver):
 
     def init(self, problem: KernelProblem, control: Control) -> SMOState:  # type: ignore[override]
         gram = _hold(problem, self.size)
+        if gram.rounding > _COARSE:
+            gram.widen()
         y = problem.y.astype(np.float64)
         lo, hi = _box(problem)
         beta = np.zeros(y.size)
@@ -113,7 +115,7 @@ class SMO(Solver):
 
     def step(self, problem: KernelProblem, state: SMOState, limit: int) -> int:  # type: ignore[override]
         top, bottom = _extremes(state, problem.free)
-        noise = _ROUNDING * float(np.linalg.norm(state.beta)) if state.gram.single else 0.0
+        noise = _noise(state)
         if top - bottom <= max(state.tol, 3.0 * noise):
             self._look_closely(problem, state, noise)
             top, bottom = _extremes(state, problem.free)
@@ -158,10 +160,15 @@ class SMO(Solver):
     def finish(self, problem: KernelProblem, state: SMOState, solution: Solution) -> bool:  # type: ignore[override]
         if isinstance(state.gram, Whole) and state.size == state.beta.size:
             self._polish(problem, state)
+        else:
+            self._look_closely(problem, state, _noise(state))
         solution.coef, solution.intercept = self.coefficients(problem, state)
         solution.alpha = np.abs(state.beta)
         solution.objective, solution.gap = self.gap(problem, state)
         return False
+
+    def certificate(self, problem: KernelProblem, solution: Solution) -> tuple[float, float]:  # type: ignore[override]
+        return solution.objective, solution.gap  # `finish` has looked
 
     def _solve(self, problem: KernelProblem, state: SMOState, rows: Index, violation: float) -> None:
         """Solve the block of these rows and carry the change to all."""
@@ -185,6 +192,8 @@ class SMO(Solver):
         size = state.size = min(max(state.size, int(2.5 * keep.size)), state.gram.most, n)
         if size == n:
             return np.arange(n)
+        if size < 16:
+            keep = keep[:0]  # both kinds of violators need room
         if keep.size > size // 2:
             apart = np.abs(v[keep] - 0.5 * (top + bottom))
             keep = keep[np.argsort(apart)[-(size // 2) :]]
@@ -201,16 +210,17 @@ class SMO(Solver):
         return np.concatenate([keep, ups, downs, more])
 
     def _look_closely(self, problem: KernelProblem, state: SMOState, noise: float) -> None:
-        """v in float64 for free rows, and for rows so near to the margin that rounding may misplace them.
+        """v in float64, for rows that rounding may misplace: free ones, and those near the margin.
 
-        For all support vectors where tol asks for digits that float32 has not.
+        For all rows where rounding is not small against tol.
         """
         if state.sure or isinstance(state.gram, Whole):
             return
+        rows = np.arange(state.beta.size)
+        if 300.0 * noise < state.tol:
+            near = np.abs(state.v - _level(state, problem.free)) <= 10.0 * state.tol + 30.0 * noise
+            rows = np.flatnonzero(near | ((state.beta > state.lo) & (state.beta < state.hi)))
         some = np.flatnonzero(state.beta)
-        near = np.abs(state.v - _level(state, problem.free)) <= 10.0 * state.tol + 30.0 * noise
-        known = state.beta != 0.0 if state.tol < 1e-4 else (state.beta > state.lo) & (state.beta < state.hi)
-        rows = np.flatnonzero(near | known)
         state.v[rows] = state.target[rows] - state.gram.exact(rows, some, state.beta[some])
         state.sure = True
 
@@ -260,6 +270,11 @@ def _hold(problem: KernelProblem, size: int) -> Gram:
         problem.kernel, problem.X, 1.0 if problem.augmented else 0.0, ridge / problem.price if ridge else None,
         problem.workers, problem.cache_size, size,
     )  # fmt: skip
+
+
+def _noise(state: SMOState) -> float:
+    """What rounding may have done to v."""
+    return state.gram.rounding * float(np.linalg.norm(state.beta)) if state.gram.single else 0.0
 
 
 def _box(problem: KernelProblem) -> tuple[Array, Array]:
