@@ -158,3 +158,12 @@ def test_the_cache_forgets_and_fetches_again():
 def test_rows_are_prepared_once_within_the_budget():
     assert Points(RBF(0.2), A, np.float32, budget=1 << 20).ready is not None
     assert Points(RBF(0.2), A, np.float32, budget=100).ready is None
+
+
+def test_sparse_rows_against_dense_ones_and_the_other_way_round():
+    wide = [random_array((n, 200), density=0.02, rng=n, format="csr") for n in (300, 250)]
+    weights = RNG.standard_normal(250)
+    expected = rbf_kernel(*wide, gamma=1.0) @ weights
+    for left in (wide[0], wide[0].toarray()):
+        for right in (wide[1], wide[1].toarray()):
+            assert np.allclose(kernel_dot(RBF(1.0), left, right, weights), expected, atol=1e-12)

@@ -248,3 +248,31 @@ def test_scores_in_float32_are_close_and_used_only_where_they_are():
         harsh.fit(rows, y)
     exact = rbf_kernel(rows, harsh.support_vectors_, gamma=0.01) @ harsh.dual_coef_[0] + harsh.intercept_
     assert np.abs(harsh.decision_function(rows) - exact).max() <= 1e-4 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [
+        (lambda X: X[:, :5] + 1000.0, {"kernel": "linear"}),
+        (lambda X: X + 1000.0, {"kernel": "linear", "C": 1e-4}),
+        (lambda X: X[:, :5] * [1e4, 1, 1, 1, 1], {"kernel": "linear", "C": 1e-4}),
+        (lambda X: X[:, :3], {"gamma": 1e7}),
+        (lambda X: X[:, :3], {"gamma": 0.3, "C": 300.0}),
+        (lambda X: X[:, :3].astype(np.float32), {"gamma": 0.3, "C": 300.0}),
+    ],
+    ids=["far linear", "far wide linear", "one large column", "narrow", "dear", "dear float32"],
+)
+def test_certificates_hold_whatever_the_size_of_K(shape, options):
+    """Beyond the whole-matrix path, where products are in float32 at first."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((2300, 220))
+    y = np.where(rows[:, 0] + rng.standard_normal(2300) > 1.0, 1, -1)
+    rows = shape(rows)
+    svm = KernelSVM(**options).fit(rows, y)
+    assert svm.status_.value.startswith("converged")
+    wide = rows.astype(np.float64)
+    K = linear_kernel(wide) if options.get("kernel") == "linear" else rbf_kernel(wide, gamma=options["gamma"])
+    primal, gap = recomputed_gap(svm, wide, y, np.full(2300, options.get("C", 1.0)), K)
+    assert svm.objective_ == pytest.approx(primal, rel=1e-5)
+    assert gap <= 1e-3 * primal
+    assert abs(gap - svm.dual_gap_) <= 1e-5 * primal

@@ -212,12 +212,14 @@ class SMO(Solver):
     def _look_closely(self, problem: KernelProblem, state: SMOState, noise: float) -> None:
         """v in float64, for rows that rounding may misplace: free ones, and those near the margin.
 
-        For all rows where rounding is not small against tol.
+        For all rows where the others' rounding might show in the violation or the
+        objective. (In the gap, that of rows at a bound cancels.)
         """
         if state.sure or isinstance(state.gram, Whole):
             return
         rows = np.arange(state.beta.size)
-        if 300.0 * noise < state.tol:
+        dual = 0.5 * float(state.beta @ (state.target + state.v))
+        if 3.0 * noise < state.tol and noise * np.linalg.norm(state.beta) < 0.02 * state.tol * dual:
             near = np.abs(state.v - _level(state, problem.free)) <= 10.0 * state.tol + 30.0 * noise
             rows = np.flatnonzero(near | ((state.beta > state.lo) & (state.beta < state.hi)))
         some = np.flatnonzero(state.beta)
