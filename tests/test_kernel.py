@@ -12,10 +12,13 @@ import pytest
 from conftest import imbalanced
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from evenmargin import KernelSVM, LinearSVM, ZAdjustedClassifier
+from evenmargin._threads import Workers, available_cores
+from evenmargin.stopping import AUCHalting
 
 STOCHASTIC = {
     "check_sample_weight_equivalence_on_dense_data": "a stochastic solver is equivalent in expectation only",
@@ -139,3 +142,37 @@ def test_the_loops_run_without_the_jit():
 def test_the_bar_shows_rounds(capfd):
     KernelSVM(verbose=1).fit(X, Y)
     assert "1" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("kind", [LinearSVM, KernelSVM])
+def test_random_density_weights_follow_the_seed(kind):
+    objectives = [kind(density="random", random_state=seed).fit(X, Y).objective_ for seed in (0, 0, 1)]
+    assert objectives[0] == objectives[1] != objectives[2]
+
+
+def test_rows_set_aside_for_a_precomputed_kernel_with_rows_of_no_weight():
+    weight = np.ones(300)
+    weight[:80] = 0
+    K = rbf_kernel(X, gamma=0.3)
+    rule = AUCHalting(every=50, halt=False, validation=(K, Y))
+    options = {"kernel": "precomputed", "solver": "sgd", "max_iter": 200, "random_state": 0}
+    weighted = KernelSVM(stopping=rule, **options).fit(K, Y, weight)
+    left = AUCHalting(every=50, halt=False, validation=(K[:, 80:], Y))
+    removed = KernelSVM(stopping=left, **options).fit(K[80:, 80:], Y[80:])
+    assert [e["auc"] for e in weighted.history_ if "auc" in e] == [e["auc"] for e in removed.history_ if "auc" in e]
+
+
+def test_threads_are_as_many_as_asked_for(monkeypatch):
+    opened = []
+    start = Workers.__init__
+
+    def record(self, threads=None):
+        start(self, threads)
+        opened.append(self.threads)
+
+    monkeypatch.setattr(Workers, "__init__", record)
+    rows, labels = imbalanced(2500, 5)
+    KernelSVM(n_jobs=1).fit(rows, labels).predict(rows)
+    assert set(opened) == {1}
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert available_cores() == 1

@@ -191,7 +191,7 @@ def test_predict_needs_a_fit_and_the_columns_of_the_fit():
         machine(kernel="precomputed").fit(K, Y).predict(np.full((1, N), NAN))
 
 
-@every_solver
+@pytest.mark.parametrize("solver", ["smo", "sgd"])
 @pytest.mark.parametrize("indefinite", ["sigmoid", "precomputed", "poly"])
 @may_not_converge
 def test_a_kernel_that_is_not_positive_definite_is_announced_and_has_no_gap(solver, indefinite):

@@ -8,7 +8,8 @@ import warnings
 import numpy as np
 import pytest
 from conftest import imbalanced
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, random_array
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 from sklearn.svm import SVC
 
@@ -242,7 +243,7 @@ def test_scores_in_float32_are_close_and_used_only_where_they_are():
     assert mild._single
     exact = rbf_kernel(rows, mild.support_vectors_, gamma=0.3) @ mild.dual_coef_[0] + mild.intercept_
     assert np.abs(mild.decision_function(rows) - exact).max() <= 1e-4 * np.abs(exact).max()
-    harsh = KernelSVM(C=1e6, gamma=0.01, max_iter=30)
+    harsh = KernelSVM(C=1e5, gamma=0.01, max_iter=10)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         harsh.fit(rows, y)
@@ -276,3 +277,68 @@ def test_certificates_hold_whatever_the_size_of_K(shape, options):
     assert svm.objective_ == pytest.approx(primal, rel=1e-5)
     assert gap <= 1e-3 * primal
     assert abs(gap - svm.dual_gap_) <= 1e-5 * primal
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
+def test_very_sparse_rows_beyond_the_whole_matrix(kernel):
+    rows = random_array((2300, 400), density=0.01, rng=0, format="csr")
+    y = np.where(
+        np.asarray(rows[:, :100].sum(axis=1)).ravel() + 0.3 * np.random.default_rng(0).random(2300) > 0.8, 1, -1
+    )
+    options = {"kernel": kernel, "gamma": 0.5, "coef0": 1.0, "degree": 2, "class_weight": "balanced"}
+    sparse = KernelSVM(**options).fit(rows, y)
+    dense = KernelSVM(**options).fit(rows.toarray(), y)
+    assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-4)
+    assert np.abs(sparse.decision_function(rows) - dense.decision_function(rows.toarray())).max() < 1e-2
+
+
+@pytest.mark.parametrize("size", [1e-40, 1e40])
+def test_the_unit_of_the_features_does_not_matter(size):
+    rows, y = imbalanced(2300, 5)
+    plain, scaled = (KernelSVM().fit(size_ * rows, y) for size_ in (1.0, size))
+    assert scaled.objective_ == pytest.approx(plain.objective_, rel=1e-5)
+    assert np.allclose(scaled.decision_function(size * rows), plain.decision_function(rows), atol=2e-3)
+
+
+def test_scores_that_float32_cannot_hold_are_computed_in_float64():
+    rows, y = imbalanced(900, 5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        svm = KernelSVM(kernel="poly", degree=10, gamma=100.0, max_iter=3).fit(100.0 * rows, y)
+    assert not svm._single
+    assert np.isfinite(svm.decision_function(100.0 * rows)).all()
+
+
+@pytest.mark.parametrize("n", [60, 2300])
+def test_a_tol_of_zero_ends_where_rounding_leaves_nothing(n):
+    rows, y = imbalanced(n, 5)
+    for seed in range(3):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            svm = KernelSVM(tol=0.0, gamma=0.3).fit(np.roll(rows, seed, axis=1), y)
+        assert svm.n_iter_ <= 200
+        assert svm.dual_gap_ <= 1e-9 * svm.objective_
+
+
+def test_smooth_losses_need_a_definite_kernel_to_be_exact():
+    sigmoid = {"kernel": "sigmoid", "gamma": 1.0, "coef0": -1.0}
+    with (
+        pytest.warns(UserWarning, match="not positive definite"),
+        pytest.raises(ValueError, match="'lbfgs' needs a positive definite kernel"),
+    ):
+        KernelSVM(loss="log", solver="lbfgs", **sigmoid).fit(X, Y)
+    with pytest.warns(UserWarning, match="not positive definite"):
+        assert KernelSVM(loss="log", max_iter=500, **sigmoid).fit(X, Y).solver_ == "sgd"
+
+
+def test_a_callable_is_called_for_blocks():
+    calls = []
+
+    def kernel(A, B):
+        calls.append(A.shape[0] * B.shape[0])
+        return rbf_kernel(A, B, gamma=0.3)
+
+    rows, y = imbalanced(2300, 5)
+    own = KernelSVM(kernel=kernel).fit(rows, y)
+    assert len(calls) < 200
+    assert own.objective_ == pytest.approx(KernelSVM(gamma=0.3).fit(rows, y).objective_, rel=1e-4)

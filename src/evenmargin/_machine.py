@@ -101,7 +101,7 @@ class Machine(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"intercept={intercept} is no choice: use 'free' to learn it, None for none, or a number.")
         return intercept if intercept is None or isinstance(intercept, str) else sign * float(intercept)
 
-    def _density(self, X: Any, y: NDArray[Any], weight: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    def _density(self, X: Any, y: NDArray[Any], weight: NDArray[np.float64], seed: int) -> NDArray[np.float64] | None:
         """The density weights of the rows, if they are asked for."""
         if self.density is None:
             return None
@@ -109,6 +109,8 @@ class Machine(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"density={self.density} is no choice: give None, or a scheme of DensityWeights.")
         rule = clone(self.density) if isinstance(self.density, DensityWeights) else DensityWeights(self.density)
         validate_parameters(rule)
+        if rule.random_state is None:
+            rule.random_state = seed
         rule._fit(X, y, weight)
         density = rule.weights_.astype(np.float64)
         lost = np.setdiff1d(y, y[density > 0])

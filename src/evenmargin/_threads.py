@@ -1,4 +1,4 @@
-"""BLAS on one thread, for the sake of the same bits on every machine, and threads over tiles instead."""
+"""BLAS on one thread, so that the answer does not depend on their number, and threads over tiles instead."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ def one_blas_thread() -> Iterator[None]:
     with _lock:
         _inside += 1
         if _inside == 1:
-            _limit = _blas().limit(limits=1, user_api="blas")
+            try:
+                _limit = _blas().limit(limits=1, user_api="blas")
+            except BaseException:
+                _inside = 0
+                raise
     try:
         yield
     finally:
@@ -70,7 +74,7 @@ class Workers:
 
     def __exit__(self, *error: Any) -> None:
         if self._pool is not None:
-            self._pool.shutdown()
+            self._pool.shutdown(cancel_futures=True)
         self._blas.__exit__(None, None, None)
 
     def each(self, task: Callable[[int], None], items: Sequence[int]) -> None:
@@ -78,9 +82,15 @@ class Workers:
         if self._pool is None or len(items) < 2:
             for item in items:
                 task(item)
-        else:
-            for done in [self._pool.submit(task, item) for item in items]:
+            return
+        waiting = [self._pool.submit(task, item) for item in items]
+        try:
+            for done in waiting:
                 done.result()
+        except BaseException:
+            for done in waiting:
+                done.cancel()
+            raise
 
     def buffer(self, size: int, dtype: Any) -> NDArray[Any]:
         """An array of this thread's own, used again in the next call."""
@@ -91,5 +101,7 @@ class Workers:
 
 
 def available_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores that this process may use; OMP_NUM_THREADS, which joblib sets in its workers, is heeded."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores, int(asked)) if asked.isdigit() and int(asked) > 0 else cores

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from . import _core
 from ._threads import Workers
-from .kernels import RBF, TILE, Function, Points, Precomputed, centre_of, kernel_dot, kernel_matrix, product, reach
+from .kernels import RBF, Function, Points, Precomputed, centre_of, kernel_dot, kernel_matrix, product, reach
 
 __all__ = ["Cached", "Gram", "Streamed", "Whole", "hold"]
 
@@ -213,17 +213,18 @@ class Cached(Gram):
             self.store[slots] = self.kernel.matrix(self.X[missing], self.X)
             return
         points = self.points
-        own = points.right(missing)
-
-        def task(i: int) -> None:
-            left = points.left(slice(i, i + step))
-            for j in range(0, missing.size, TILE):
-                tile = product(own[j : j + TILE], left, self.workers.buffer)
-                self.kernel.apply(tile, True)
-                self.store[slots[j : j + TILE], i : i + step] = tile
-
+        # Dense rows are at hand as a left side, very sparse ones as a right side.
+        mine, theirs = (points.right, points.left) if points.sparse is None else (points.left, points.right)
         step = points.tile
-        self.workers.each(task, range(0, self.n, step))
+        for j in range(0, missing.size, step):
+            own, places = mine(missing[j : j + step]), slots[j : j + step]
+
+            def task(i: int, own: Any = own, places: Index = places) -> None:
+                tile = product(own, theirs(slice(i, i + step)), self.workers.buffer)
+                self.kernel.apply(tile, True)
+                self.store[places, i : i + step] = tile
+
+            self.workers.each(task, range(0, self.n, step))
 
 
 def hold(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -13,7 +14,7 @@ from scipy.sparse import issparse
 from ._binary import binary_task, one_vs_rest
 from ._machine import Machine, same_classes
 from ._progress import progress_bars
-from ._threads import Workers
+from ._threads import Workers, available_cores
 from ._validation import (
     Interval,
     StrOptions,
@@ -41,14 +42,13 @@ from .kernels import (
 from .losses import get_loss, values
 from .problem import KernelProblem, Solution
 from .solvers import KernelSGD, Solver, get_kernel_solver, run
+from .solvers.kernel_sgd import LOOK
 from .stopping import AUCHalting
 
 __all__ = ["KernelSVM"]
 
 Array = NDArray[np.float64]
 
-# Kernel values that an objective after SGD may cost: about a second.
-_CERTIFIED_UP_TO = 5e8
 # Support vectors up to which scores are always computed in float64.
 _FEW = 256
 # The error of scores in float32 on some training rows, in units of the largest, up to which float32 is used.
@@ -259,14 +259,14 @@ class KernelSVM(Machine):
         X = _only(kernel, X, rows)
         if self.density is not None and isinstance(kernel, Precomputed):
             raise ValueError("density needs the rows themselves: with kernel='precomputed' give sample_weight.")
-        density = self._density(X, y, weight)
+        seed, tasks = seed_from(self.random_state), one_vs_rest(classes)
+        density = self._density(X, y, weight, seed)
         if density is not None:
             kept = np.flatnonzero(density)
             X, rows, y, weight, density = _only(kernel, X, kept), rows[kept], y[kept], weight[kept], density[kept]
         kernel = kernel.settled(X, weight)
         _check_digits(kernel, X)
         definite = _definite(kernel, X)
-        seed, tasks = seed_from(self.random_state), one_vs_rest(classes)
         before = getattr(self, "_warm", None) if self.warm_start and same_classes(self, classes) else None
         if before is not None and (before[0].coef.size != y.size or self.kernel_ != kernel):
             before = None
@@ -283,12 +283,15 @@ class KernelSVM(Machine):
                 )  # fmt: skip
                 solver = self._solver(problem)
                 control = self._control(classes, which, problem, task.sign, seed, open_bar(classes[which]))
+                if isinstance(kernel, Precomputed) and control.halting is not None and control.halting.validation:
+                    aside, labels = control.halting.validation
+                    control.halting = replace(control.halting, validation=(aside[:, rows], labels))
                 if solver.name == "lbfgs":
                     control.tol = max(float(self.tol) ** 2, 1e-12 if hasattr(problem.loss, "conjugate") else 1e-9)
                 if before is not None:
                     _go_on(control, before[place], problem)
                 steps = self.max_iter or solver.default_max_iter(problem)
-                control.certify = solver.exact or y.size * min(steps, y.size) <= _CERTIFIED_UP_TO
+                control.certify = solver.exact or y.size * min(steps, y.size) <= LOOK
                 solutions.append(run(problem, solver, control))
                 signs.append(task.sign)
                 labels = task.labels.astype(np.float64)
@@ -316,7 +319,7 @@ class KernelSVM(Machine):
         """
         check_is_fitted(self)
         X = validate_rows(self, X)
-        scores = self._kernel_sums(X, self.dual_coef_.T) + self.intercept_
+        scores = _finite(self._kernel_sums(X, self.dual_coef_.T), X) + self.intercept_
         scores = scores.astype(X.dtype, copy=False)
         return scores.ravel() if scores.shape[1] == 1 else scores
 
@@ -332,7 +335,8 @@ class KernelSVM(Machine):
         if self.classes_.size > 2:
             raise ValueError(f"The score can be split for two classes, and these are {self.classes_.size}.")
         beta = self.dual_coef_[0]
-        parts = self._kernel_sums(validate_rows(self, X), np.column_stack([np.maximum(beta, 0), np.minimum(beta, 0)]))
+        X = validate_rows(self, X)
+        parts = _finite(self._kernel_sums(X, np.column_stack([np.maximum(beta, 0), np.minimum(beta, 0)])), X)
         return parts[:, 0], parts[:, 1], float(self.intercept_[0])
 
     def _kernel_sums(self, X: Any, V: Array) -> Array:
@@ -340,18 +344,18 @@ class KernelSVM(Machine):
         if isinstance(self.kernel_, Precomputed):
             return np.asarray(X[:, self.support_] @ V, dtype=np.float64)
         dtype = np.float32 if self._single else np.float64
-        with np.errstate(over="ignore", invalid="ignore"):
-            sums = kernel_dot(self.kernel_, X, self.support_vectors_, V, dtype=dtype, shift=self._shift)
-        if not np.isfinite(sums).all():
-            raise ValueError(f"X has values up to {abs(X).max():.1e}, so large that a kernel value is not finite.")
-        return sums
+        small = X.shape[0] * V.shape[0] < 1_000_000
+        with Workers(1 if small else self._threads()) as workers:
+            return kernel_dot(
+                self.kernel_, X, self.support_vectors_, V, dtype=dtype, shift=self._shift, workers=workers
+            )
 
-    def _threads(self) -> int | None:
-        if self.n_jobs is None or self.n_jobs < 0:
-            return None
+    def _threads(self) -> int:
+        if self.n_jobs is None:
+            return available_cores()
         if self.n_jobs == 0:
             raise ValueError("n_jobs=0 has no meaning: choose a number of threads from 1, or None for all cores.")
-        return int(self.n_jobs)
+        return int(self.n_jobs) if self.n_jobs > 0 else max(1, available_cores() + 1 + int(self.n_jobs))
 
     def _solver(self, problem: KernelProblem) -> Solver:
         stochastic = self.stopping is not None and self.solver == "auto"
@@ -400,8 +404,17 @@ class KernelSVM(Machine):
         rows = X[:: max(1, X.shape[0] // 100)]
         exact = self._kernel_sums(rows, self.dual_coef_.T)
         self._single = True
-        error = np.abs(self._kernel_sums(rows, self.dual_coef_.T) - exact).max(axis=0)
-        self._single = bool((error <= _ERROR * np.abs(exact + self.intercept_).max(axis=0)).all())
+        with np.errstate(over="ignore", invalid="ignore"):
+            error = np.abs(self._kernel_sums(rows, self.dual_coef_.T) - exact).max(axis=0)
+        self._single = bool(
+            (error <= _ERROR * np.abs(exact + self.intercept_).max(axis=0)).all()
+        )  # not where it is NaN
+
+
+def _finite(sums: Array, X: Any) -> Array:
+    if not np.isfinite(sums).all():
+        raise ValueError(f"X has values up to {abs(X).max():.1e}, so large that a kernel value is not finite.")
+    return sums
 
 
 def _only(kernel: Kernel, X: Any, rows: NDArray[np.intp]) -> Any:

@@ -289,7 +289,8 @@ class Function(Kernel):
         return K.astype(np.float64, copy=False)
 
     def diagonal(self, X: Any) -> NDArray[np.float64]:
-        return np.array([self.matrix(X[i : i + 1], X[i : i + 1])[0, 0] for i in range(X.shape[0])])
+        blocks = (X[i : i + 64] for i in range(0, X.shape[0], 64))
+        return np.concatenate([self.matrix(block, block).diagonal() for block in blocks])
 
 
 KERNELS: dict[str, type] = {kernel.name: kernel for kernel in (Linear, RBF, Poly, Sigmoid, Precomputed)}
@@ -361,15 +362,11 @@ class Points:
         if issparse(X):
             X = X.toarray()
         out = np.empty((X.shape[0], self.width), self.dtype)
-        inner = out[:, : self.d]
+        # In the wider of the two types: rows may be large, or lose digits, before they are centred and scaled.
+        wide = np.result_type(X.dtype, self.dtype)
         if self.centre is not None:
-            wide = np.result_type(X.dtype, self.dtype)  # of float32 rows in float64, no digit is to be lost again
-            np.subtract(X, self.centre, out=inner, dtype=wide, casting="same_kind")
-        else:
-            inner[...] = X
-        factor = self.kernel.scale()
-        if factor != 1.0:
-            inner *= self.dtype.type(factor)
+            X = np.subtract(X, self.centre, dtype=wide)
+        np.multiply(X, self.kernel.scale(), out=out[:, : self.d], dtype=wide, casting="same_kind")
         self.kernel.complete(out, self.d)
         return out
 
@@ -380,7 +377,7 @@ class Points:
 
     def _sparse_side(self) -> Any:
         """The right side as CSR, for rows so sparse that dense products would be a waste."""
-        scaled = csr_matrix(self.X, dtype=self.dtype) * self.dtype.type(self.kernel.scale())
+        scaled = (csr_matrix(self.X) * self.kernel.scale()).astype(self.dtype)
         if not self.kernel.extra:
             return scaled
         head = np.zeros((self.n, self.width - self.d), self.dtype)

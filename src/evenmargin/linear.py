@@ -209,11 +209,11 @@ class LinearSVM(Machine):
         """
         X, y, weight, classes = drop_weightless(*validate_training(self, X, y, sample_weight))
         self._warn_if_reversed()
-        density = self._density(X, y, weight)
+        seed, tasks = seed_from(self.random_state), one_vs_rest(classes)
+        density = self._density(X, y, weight, seed)
         if density is not None and not density.all():
             kept = density > 0
             X, y, weight, density = X[kept], y[kept], weight[kept], density[kept]
-        seed, tasks = seed_from(self.random_state), one_vs_rest(classes)
         solver = self._solver(self._problem(X, y, weight, classes, tasks[0], density=density)[0])
         before = self if self.warm_start and same_classes(self, classes) and self.coef_.shape[1] == X.shape[1] else None
 

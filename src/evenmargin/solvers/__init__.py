@@ -64,7 +64,8 @@ def get_kernel_solver(solver: Any, problem: KernelProblem) -> Solver:
     n = problem.shape[0]
     if SMO().takes(problem.loss):
         return SMO() if n <= _SMO_UP_TO else KernelSGD()
-    return KernelLbfgs() if KernelLbfgs().takes(problem.loss) and n <= _FACTOR_UP_TO else KernelSGD()
+    exact = KernelLbfgs().takes(problem.loss) and problem.definite and n <= _FACTOR_UP_TO
+    return KernelLbfgs() if exact else KernelSGD()
 
 
 def _named(solver: Any, problem: Problem, solvers: dict[str, type[Solver]]) -> Solver:

@@ -19,33 +19,37 @@ Array = NDArray[np.float64]
 
 # Steps of SMO before the active set method has a try, per row.
 _STEPS = 4
-# Steps of SMO after which a block is left to the next round: a second or so.
-_MOST = 1_000_000
+# Steps times rows after which a block is left to the next round: a third of a second.
+_MOST = 400_000_000
 # What is added to K's diagonal, as a share of it: next to nothing, or enough for a K that is singular.
 _RIDGES = (1e-10, 1e-6)
 
 
 def solve_block(K: Array, beta: Array, lo: Array, hi: Array, v: Array, tol: float, free: bool) -> int:
-    """Solve to a violation of tol; β and v are changed in place. Returns the steps of SMO, about."""
-    limit, spent, place = _STEPS * beta.size, 0, 0
-    while spent < _MOST and not smo(K, beta, lo, hi, v, tol, free, limit):
-        spent += limit
-        limit *= 2
+    """Solve to a violation of tol; β and v are changed in place. Returns the steps of SMO."""
+    spent, place, most = 0, 0, max(_STEPS * beta.size, _MOST // beta.size)
+    limit = _STEPS * beta.size
+    while True:
+        steps = smo(K, beta, lo, hi, v, tol, free, limit)
+        spent += steps
+        if steps < limit or spent >= most:
+            return spent
         while not active_set(K, beta, lo, hi, v, tol, free, _RIDGES[place]) and place + 1 < len(_RIDGES):
             place += 1
-    return spent
+        limit = min(2 * limit, most - spent)
 
 
 def polish(K: Array, beta: Array, lo: Array, hi: Array, v: Array, free: bool) -> None:
     """The last digits of a solution; less of them where K is singular."""
+    limit = _STEPS * beta.size
     for ridge in (*_RIDGES, *_RIDGES[-1:] * 3):
         active_set(K, beta, lo, hi, v, 1e-10, free, ridge)
-        if smo(K, beta, lo, hi, v, 1e-10, free, _STEPS * beta.size):
+        if smo(K, beta, lo, hi, v, 1e-10, free, limit) < limit:
             return
 
 
-def smo(K: Array, beta: Array, lo: Array, hi: Array, v: Array, tol: float, free: bool, limit: int) -> bool:
-    """Up to so many steps of SMO; True if the violation is within tol."""
+def smo(K: Array, beta: Array, lo: Array, hi: Array, v: Array, tol: float, free: bool, limit: int) -> int:
+    """Up to so many steps of SMO, fewer where the violation is within tol; returns how many."""
     loop = _core.smo_loops.pairs if free else _core.smo_loops.singles
     up = np.where(beta < hi, 0.0, -np.inf)
     down = np.where(beta > lo, 0.0, -np.inf)
@@ -53,7 +57,7 @@ def smo(K: Array, beta: Array, lo: Array, hi: Array, v: Array, tol: float, free:
     v -= middle
     steps = loop(K, beta, lo, hi, v, up, down, np.ascontiguousarray(K.diagonal()), tol, limit)
     v += middle
-    return bool(steps < limit)
+    return int(steps)
 
 
 def active_set(

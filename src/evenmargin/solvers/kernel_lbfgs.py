@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
 from ..gram import Whole
+from ..kernels import Precomputed
 from ..losses import slopes
 from ..problem import KernelProblem, Problem, Solution
 from .base import Control, Solver, State, require, whole
@@ -26,8 +27,8 @@ from .lbfgs import Lbfgs
 
 Array = NDArray[np.float64]
 
-# Rows up to which K is held: 7 GB.
-MOST_ROWS = 30_000
+# Rows up to which K and its factor are held: 3 GB each.
+MOST_ROWS = 20_000
 
 
 @dataclass
@@ -72,7 +73,13 @@ class KernelLbfgs(Solver):
                 f"solver='lbfgs' holds the kernel matrix of all rows, and {n} are too many (at most {MOST_ROWS}): "
                 "use solver='sgd', or 'smo' with a hinge."
             )
-        K = np.array(Whole(problem.kernel, problem.X, 0.0, None, problem.workers).K, dtype=np.float64)
+        if not problem.definite:
+            raise ValueError(
+                "solver='lbfgs' needs a positive definite kernel: use solver='sgd', or 'smo' with a hinge."
+            )
+        K = Whole(problem.kernel, problem.X, 0.0, None, problem.workers).K
+        if isinstance(problem.kernel, Precomputed):
+            K = np.array(K, dtype=np.float64, order="C")  # it is the user's own, and will be overwritten
         L, pivots = pivoted_cholesky(K)
         linear = Problem(L, problem.y.astype(np.float64), problem.price, problem.loss, problem.intercept)
         start = Control(tol=control.tol, seed=control.seed)
@@ -105,9 +112,13 @@ class KernelLbfgs(Solver):
 
 
 def pivoted_cholesky(K: Array, tol: float = 1e-12) -> tuple[Array, NDArray[np.intp]]:
-    """L of shape (n, rank) with K = L Lᵀ up to tol of its diagonal, and the pivot rows in their order."""
-    factor, pivots, rank, _ = lapack.dpstrf(K, tol=tol * float(K.diagonal().max()), lower=1, overwrite_a=1)
+    """L of shape (n, rank) with K = L Lᵀ up to tol of its diagonal, and the pivot rows in their order.
+
+    K, in C order, is overwritten: its transpose is itself, and in the order LAPACK likes.
+    """
+    factor, pivots, rank, _ = lapack.dpstrf(K.T, tol=tol * float(K.diagonal().max()), lower=1, overwrite_a=1)
     order = pivots - 1
-    L = np.zeros((K.shape[0], rank))
-    L[order] = np.tril(factor)[:, :rank]
+    L = np.empty((K.shape[0], rank))
+    for i in range(0, order.size, 256):
+        L[order[i : i + 256]] = np.tril(factor[i : i + 256, :rank], k=i)
     return L, order[:rank]

@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..gram import Cached, Gram, Whole, hold
+from ..gram import Gram, Streamed, Whole, hold
 from ..kernels import kernel_dot
 from ..losses import values
 from ..problem import KernelProblem, Solution
@@ -103,7 +103,7 @@ class SMO(Solver):
         beta = np.zeros(y.size)
         if control.alpha is not None:
             beta = _balanced(np.clip(control.alpha * y, lo, hi), problem.free)
-        elif y.size > _MANY and not isinstance(gram, Whole | Cached) and control.tol < 0.1:
+        elif y.size > _MANY and isinstance(gram, Streamed) and control.tol < 0.1 and np.isfinite(hi).all():
             beta = self._from_samples(problem)
         target = y - problem.offset
         some = np.flatnonzero(beta)
@@ -117,17 +117,20 @@ class SMO(Solver):
         top, bottom = _extremes(state, problem.free)
         noise = _noise(state)
         if top - bottom <= max(state.tol, 3.0 * noise):
+            again = state.sure
             self._look_closely(problem, state, noise)
             top, bottom = _extremes(state, problem.free)
             if top - bottom <= state.tol:
                 state.tol *= 0.1  # should the gap not be small enough yet
-                state.due = problem.definite
-                state.stationary = state.settled = not problem.definite
+                state.due, state.stationary = problem.definite, not problem.definite
+                state.settled = again or not problem.definite  # looked at before: rounding is all that is left
                 return 1
-            state.gram.widen()
+            _widen(state)
         state.due = False
         self._solve(problem, state, self._choose(problem, state, top, bottom), top - bottom)
-        state.settled = self._is_stuck(state, top - bottom)
+        if self._is_stuck(state, top - bottom):
+            state.settled = not state.gram.single
+            _widen(state)
         return 1
 
     def _is_stuck(self, state: SMOState, violation: float) -> bool:
@@ -216,6 +219,7 @@ class SMO(Solver):
         objective. (In the gap, that of rows at a bound cancels.)
         """
         if state.sure or isinstance(state.gram, Whole):
+            state.sure = True
             return
         rows = np.arange(state.beta.size)
         dual = 0.5 * float(state.beta @ (state.target + state.v))
@@ -272,6 +276,15 @@ def _hold(problem: KernelProblem, size: int) -> Gram:
         problem.kernel, problem.X, 1.0 if problem.augmented else 0.0, ridge / problem.price if ridge else None,
         problem.workers, problem.cache_size, size,
     )  # fmt: skip
+
+
+def _widen(state: SMOState) -> None:
+    """From here on in float64, v included."""
+    if state.gram.single:
+        state.gram.widen()
+        some = np.flatnonzero(state.beta)
+        state.v = state.target - state.gram.dot(some, state.beta[some])
+        state.waited = 0
 
 
 def _noise(state: SMOState) -> float:
