@@ -110,8 +110,8 @@ class KernelSVM(Machine):
     warm_start : bool, default=False
         Go on from the last fit, if the rows are as many and the classes the same.
     n_jobs : int or None, default=None
-        Threads over tiles of the kernel matrix; None or −1 takes all cores. The
-        answer does not depend on it.
+        Threads over tiles of the kernel matrix; None or −1 takes all cores, or
+        OMP_NUM_THREADS. The answer does not depend on it.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -133,7 +133,8 @@ class KernelSVM(Machine):
         NaN after "sgd" on many rows, where it would cost more than the fit.
     dual_gap_ : float or ndarray of shape (n_classes,)
         Certified bound on objective_ − optimum; NaN where there is none: for
-        Blinex, for a kernel that is not positive definite, and as above.
+        Blinex, for a kernel that is not positive definite (of a callable or a
+        precomputed one, 300 rows are looked at), and as above.
     n_iter_ : int
     status_ : Status or list of Status
     solver_ : str

@@ -429,7 +429,7 @@ def kernel_dot(
     workers : Workers, optional
         Threads over tiles; none: as many as there are cores, where it pays.
     compiled : bool, default=False
-        Take the compiled exp in float32, three times as fast, which imports numba.
+        Take the compiled exp in float32, twice as fast, which imports numba.
     shift : float, default=0.0
         A number that most kernel values are near to. Sums are taken over what they
         differ from it, which saves digits in float32 where much cancels.
@@ -495,13 +495,11 @@ def kernel_matrix(
             return K.astype(dtype or np.float64, copy=False)
         out[...] = K
         return out
-    symmetric = A is B
+    symmetric = A is B and (A.n if isinstance(A, Points) else A.shape[0]) > 8 * TILE  # below, mirroring costs more
     A, B = _points(kernel, A, B, dtype)
     if out is None:
         out = np.empty((A.n, B.n), A.dtype)
     filled, step, across = out, A.tile, B.tile
-    if symmetric:  # tiles small enough that the diagonal ones, half of which is computed in vain, are few
-        step = across = max(16, min(step, A.n // 8))
     columns = range(0, B.n, across)
     held = [B.right(slice(j, j + across)) for j in columns] if _holds(B) else None
 

@@ -34,7 +34,7 @@ from .pegasos import bias_mode, safe_radius
 Array = NDArray[np.float64]
 Index = NDArray[np.signedinteger]
 
-BLOCK = 256
+BLOCK = 512
 LOOK = 500_000_000  # kernel values that a look at all rows may cost: about a second
 _CHUNK = 4 * TILE  # columns of a task
 
