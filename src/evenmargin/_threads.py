@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from threading import Lock, local
@@ -69,7 +69,7 @@ class Workers:
         self._blas = one_blas_thread()
         self._blas.__enter__()
         if self.threads > 1:
-            self._pool = ThreadPoolExecutor(self.threads)
+            self._pool = ThreadPoolExecutor(self.threads - 1)
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -78,19 +78,27 @@ class Workers:
         self._blas.__exit__(None, None, None)
 
     def each(self, task: Callable[[int], None], items: Sequence[int]) -> None:
-        """Run the task for every item."""
-        if self._pool is None or len(items) < 2:
-            for item in items:
-                task(item)
-            return
-        waiting = [self._pool.submit(task, item) for item in items]
+        """Run the task for every item; threads, this one among them, take the next as they get free."""
+        left = iter(list(items))  # taking from it is atomic
+
+        def work() -> None:
+            try:
+                for item in left:
+                    task(item)
+            except BaseException:
+                for _ in left:  # the others need not go on
+                    pass
+                raise
+
+        others = (
+            [] if self._pool is None else [self._pool.submit(work) for _ in range(min(self.threads, len(items)) - 1)]
+        )
         try:
-            for done in waiting:
-                done.result()
-        except BaseException:
-            for done in waiting:
-                done.cancel()
-            raise
+            work()
+        finally:
+            wait(others)
+        for other in others:
+            other.result()
 
     def buffer(self, size: int, dtype: Any) -> NDArray[Any]:
         """An array of this thread's own, used again in the next call."""

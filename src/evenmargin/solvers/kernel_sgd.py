@@ -36,7 +36,7 @@ Index = NDArray[np.signedinteger]
 
 BLOCK = 512
 LOOK = 500_000_000  # kernel values that a look at all rows may cost: about a second
-_CHUNK = 4 * TILE  # columns of a task
+_CHUNK = 2 * TILE  # columns of a task
 
 
 @dataclass
@@ -177,20 +177,24 @@ class Drawn:
                 kernel.matrix(own, problem.X[self.rows]) @ coef[self.rows] if self.rows.size else np.zeros(order.size)
             )
             return past, kernel.matrix(own, own)
-        left = self.points.left(order)
+        left, own = self.points.left(order), np.empty((order.size, order.size), self.points.dtype)
         c = coef[self.rows].astype(left.dtype)
         starts = range(0, self.rows.size, _CHUNK)
-        parts = np.zeros((len(starts), order.size))
+        parts = np.zeros((len(starts) + 1, order.size))
 
         def task(place: int) -> None:
+            if place == len(starts):  # the block itself, while others work on the past
+                tile = product(left, self.points.right(order), lambda size, dtype: own.ravel())
+                kernel.apply(tile, True)
+                own[...] = tile
+                return
             for j in range(starts[place], min(starts[place] + _CHUNK, c.size), TILE):
                 stop = min(j + TILE, c.size)
                 right = self.right[j:stop] if self.dense else self.points.right(self.rows[j:stop])
-                tile = product(left, right, problem.workers.buffer)
-                kernel.apply(tile, True)
-                parts[place] += np.dot(tile, c[j:stop])
+                for i in range(0, order.size, TILE):
+                    tile = product(left[i : i + TILE], right, problem.workers.buffer)
+                    kernel.apply(tile, True)
+                    parts[place, i : i + TILE] += np.dot(tile, c[j:stop])
 
-        problem.workers.each(task, range(len(starts)))
-        own = product(left, self.points.right(order), lambda size, dtype: np.empty(size, dtype))
-        kernel.apply(own, True)
+        problem.workers.each(task, range(len(starts), -1, -1))
         return parts.sum(axis=0), own
