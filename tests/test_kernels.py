@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kerne
 from sklearn.svm import SVC
 
 from evenmargin import _core
-from evenmargin._threads import Workers
+from evenmargin._threads import Workers, _libraries, one_blas_thread
 from evenmargin.gram import Cached, Streamed, Whole
 from evenmargin.kernels import (
     RBF,
@@ -167,3 +169,20 @@ def test_sparse_rows_against_dense_ones_and_the_other_way_round():
     for left in (wide[0], wide[0].toarray()):
         for right in (wide[1], wide[1].toarray()):
             assert np.allclose(kernel_dot(RBF(1.0), left, right, weights), expected, atol=1e-12)
+
+
+def test_blas_is_held_to_one_thread_from_any_thread():
+    """threadpoolctl alone heeds only the first thread that asked."""
+    seen = []
+
+    def look():
+        with one_blas_thread():
+            seen.append([library.num_threads for library in _libraries()])
+
+    look()
+    before = [library.num_threads for library in _libraries()]
+    other = threading.Thread(target=look)
+    other.start()
+    other.join()
+    assert seen[0] == seen[1] == [1] * len(before)
+    assert [library.num_threads for library in _libraries()] == before

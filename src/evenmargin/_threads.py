@@ -16,33 +16,37 @@ from threadpoolctl import ThreadpoolController
 
 _lock = Lock()
 _inside = 0  # how many fits run now: the first sets the limit, the last lifts it
-_limit: Any = None
+_before: list[tuple[Any, int]] = []
 
 
 @lru_cache(maxsize=1)
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
+def _libraries() -> list[Any]:
+    return [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
+
+
+def _set(library: Any, threads: int) -> None:
+    """threadpoolctl (3.6 and later) lets only the first thread that asks change a shared limit; here any may."""
+    getattr(library, "_real_set_num_threads", library.set_num_threads)(threads)
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """BLAS sums in one order: with more threads it splits sums by their number."""
-    global _inside, _limit
+    global _inside
     with _lock:
+        if _inside == 0:
+            _before[:] = [(library, library.num_threads) for library in _libraries()]
+            for library, _ in _before:
+                _set(library, 1)
         _inside += 1
-        if _inside == 1:
-            try:
-                _limit = _blas().limit(limits=1, user_api="blas")
-            except BaseException:
-                _inside = 0
-                raise
     try:
         yield
     finally:
         with _lock:
             _inside -= 1
             if _inside == 0:
-                _limit.restore_original_limits()
+                for library, threads in _before:
+                    _set(library, threads)
 
 
 class Workers:
