@@ -402,7 +402,7 @@ class KernelSVM(Machine):
             some = vectors[:: vectors.shape[0] // 100]
             near = kernel_matrix(self.kernel_, some, some, dtype=np.float64).mean() > 0.5
             self._shift = 1.0 if near else 0.0  # K − 1 is exact for K ≥ 1/2
-        rows = X[:: max(1, X.shape[0] // 100)]
+        rows = X[:: max(1, X.shape[0] // 50)]
         exact = self._kernel_sums(rows, self.dual_coef_.T)
         self._single = True
         with np.errstate(over="ignore", invalid="ignore"):

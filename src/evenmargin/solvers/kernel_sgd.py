@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from ..kernels import TILE, Function, Points, Precomputed, centre_of, product
+from ..kernels import Function, Points, Precomputed, centre_of, product
 from ..problem import KernelProblem, Solution
 from .base import Control, Solver, State
 from .duality import best_intercept
@@ -36,7 +36,7 @@ Index = NDArray[np.signedinteger]
 
 BLOCK = 512
 LOOK = 500_000_000  # kernel values that a look at all rows may cost: about a second
-_CHUNK = 2 * TILE  # columns of a task
+_COLUMNS = 768  # of a tile; a power of two is slower, as rows of it compete for places in the cache
 
 
 @dataclass
@@ -102,7 +102,7 @@ class KernelSGD(Solver):
         )
 
     def step(self, problem: KernelProblem, state: KernelSGDState, limit: int) -> int:  # type: ignore[override]
-        order = state.take(min(limit, BLOCK))
+        order = state.take(min(limit, state.drawn.block))
         scores, K = state.drawn.against(order, state.coef)
         added = np.empty(order.size)
         folded = _core.kernel_sgd_loops.steps(
@@ -146,11 +146,12 @@ class Drawn:
         self.problem, n = problem, problem.shape[0]
         self.known = np.zeros(n, bool)
         self.rows = np.empty(0, np.intp)
-        self.plain = isinstance(problem.kernel, Precomputed | Function)
+        self.plain, self.block = isinstance(problem.kernel, Precomputed | Function), BLOCK
         if not self.plain:
             self.points = Points(problem.kernel, problem.X, problem.X.dtype, centre_of(problem.kernel, problem.X))
+            self.block = min(BLOCK, self.points.tile)  # fewer rows where they are long
             self.dense = self.points.sparse is None
-            self.right = np.empty((TILE, self.points.width), self.points.dtype)
+            self.right = np.empty((_COLUMNS, self.points.width if self.dense else 0), self.points.dtype)
 
     def add(self, rows: Index) -> None:
         start = self.rows.size
@@ -179,22 +180,19 @@ class Drawn:
             return past, kernel.matrix(own, own)
         left, own = self.points.left(order), np.empty((order.size, order.size), self.points.dtype)
         c = coef[self.rows].astype(left.dtype)
-        starts = range(0, self.rows.size, _CHUNK)
-        parts = np.zeros((len(starts) + 1, order.size))
+        starts = range(0, self.rows.size, _COLUMNS)
+        parts = np.zeros((len(starts), order.size))
 
         def task(place: int) -> None:
             if place == len(starts):  # the block itself, while others work on the past
-                tile = product(left, self.points.right(order), lambda size, dtype: own.ravel())
-                kernel.apply(tile, True)
-                own[...] = tile
+                own[...] = product(left, self.points.right(order), problem.workers.buffer)
+                kernel.apply(own, True)
                 return
-            for j in range(starts[place], min(starts[place] + _CHUNK, c.size), TILE):
-                stop = min(j + TILE, c.size)
-                right = self.right[j:stop] if self.dense else self.points.right(self.rows[j:stop])
-                for i in range(0, order.size, TILE):
-                    tile = product(left[i : i + TILE], right, problem.workers.buffer)
-                    kernel.apply(tile, True)
-                    parts[place, i : i + TILE] += np.dot(tile, c[j:stop])
+            some = slice(starts[place], starts[place] + _COLUMNS)
+            right = self.right[: c.size][some] if self.dense else self.points.right(self.rows[some])
+            tile = product(left, right, problem.workers.buffer)
+            kernel.apply(tile, True)
+            parts[place] = np.dot(tile, c[some])
 
         problem.workers.each(task, range(len(starts), -1, -1))
         return parts.sum(axis=0), own
