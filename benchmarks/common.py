@@ -49,19 +49,27 @@ def table(title: str, header: list[str], rows: list[list]) -> None:
         print("| " + " | ".join(str(cell) for cell in row) + " |", flush=True)
 
 
+def papers_folder() -> Path:
+    """Where the papers' data are, unless --data says otherwise."""
+    return Path(os.environ.get("EVENMARGIN_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+def setting() -> str:
+    """The day, the machine and the versions."""
+    return (
+        f"{date.today()}, {os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, "
+        f"scikit-learn {sklearn.__version__}, NumPy {np.__version__}, evenmargin {evenmargin.__version__}"
+    )
+
+
 def main(description: str, parts: dict[str, Callable[[Path, int], None]], repeats: int = 5) -> None:
     """Run all parts, or the one that is asked for."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    beside = Path(__file__).parents[2] / "shared" / "data"
-    parser.add_argument("--data", type=Path, default=os.environ.get("EVENMARGIN_DATA", beside))
+    parser.add_argument("--data", type=Path, default=papers_folder())
     parser.add_argument("--repeats", type=int, default=repeats)
     parser.add_argument("--only", choices=list(parts))
     given = parser.parse_args()
-    print(
-        f"{date.today()}, {os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, "
-        f"scikit-learn {sklearn.__version__}, NumPy {np.__version__}, evenmargin {evenmargin.__version__}; "
-        f"median of {given.repeats}."
-    )
+    print(f"{setting()}; median of {given.repeats}.")
     for name, part in parts.items():
         if given.only in (None, name):
-            part(Path(given.data), given.repeats)
+            part(given.data, given.repeats)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix, random_array
-from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel, sigmoid_kernel
+from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, polynomial_kernel, rbf_kernel, sigmoid_kernel
 from sklearn.svm import SVC
 
 from evenmargin import _core
@@ -18,6 +18,7 @@ from evenmargin.gram import Cached, Streamed, Whole
 from evenmargin.kernels import (
     RBF,
     Function,
+    Laplacian,
     Linear,
     Points,
     Poly,
@@ -34,6 +35,7 @@ V = RNG.standard_normal((700, 2))
 KINDS = [
     (RBF(0.2), lambda A, B: rbf_kernel(A, B, gamma=0.2)),
     (RBF(sigma=1.5), lambda A, B: rbf_kernel(A, B, gamma=1 / 1.5**2)),
+    (Laplacian(0.2), lambda A, B: laplacian_kernel(A, B, gamma=0.2)),
     (Linear(), linear_kernel),
     (Poly(0.1, 3, 1.0), lambda A, B: polynomial_kernel(A, B, gamma=0.1, degree=3, coef0=1.0)),
     (Sigmoid(0.01, -0.2), lambda A, B: sigmoid_kernel(A, B, gamma=0.01, coef0=-0.2)),

@@ -2,11 +2,42 @@
 
 from __future__ import annotations
 
-from .density import DensityWeights
-from .kernel import KernelSVM
-from .linear import LinearSVM
-from .zsvm import ZAdjustedClassifier
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .auto import EvenMarginClassifier
+    from .density import DensityWeights
+    from .kernel import KernelSVM
+    from .linear import LinearSVM
+    from .nystroem import StratifiedNystroem
+    from .selection import SharedGridSearch
+    from .zsvm import ZAdjustedClassifier
 
 __version__ = "0.1.0"
 
-__all__ = ["DensityWeights", "KernelSVM", "LinearSVM", "ZAdjustedClassifier", "__version__"]
+__all__ = [
+    "DensityWeights", "EvenMarginClassifier", "KernelSVM", "LinearSVM", "SharedGridSearch", "StratifiedNystroem",
+    "ZAdjustedClassifier", "__version__",
+]  # fmt: skip
+
+_HOME = {
+    "DensityWeights": "density",
+    "EvenMarginClassifier": "auto",
+    "KernelSVM": "kernel",
+    "LinearSVM": "linear",
+    "SharedGridSearch": "selection",
+    "StratifiedNystroem": "nystroem",
+    "ZAdjustedClassifier": "zsvm",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A class is imported when it is first asked for: not everyone needs pandas."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -117,3 +117,12 @@ def available_cores() -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     asked = os.environ.get("OMP_NUM_THREADS", "")
     return min(cores, int(asked)) if asked.isdigit() and int(asked) > 0 else cores
+
+
+def count_threads(n_jobs: int | None) -> int:
+    """Threads for scikit-learn's n_jobs; None means all cores here."""
+    if n_jobs is None:
+        return available_cores()
+    if n_jobs == 0:
+        raise ValueError("n_jobs=0 has no meaning: choose a number of threads from 1, or None for all cores.")
+    return int(n_jobs) if n_jobs > 0 else max(1, available_cores() + 1 + int(n_jobs))

@@ -33,6 +33,8 @@ __all__ = [
     "validate_aside",
     "validate_parameters",
     "validate_rows",
+    "validate_table",
+    "validate_table_training",
     "validate_training",
 ]
 
@@ -71,6 +73,45 @@ def validate_training(
             raise ValueError("sample_weight adds up to infinity: choose smaller weights, say divided by their mean.")
     _check_magnitude(X)
     return X, np.asarray(y), weight, classes
+
+
+def validate_table(estimator: Any, table: Any) -> Any:
+    """A pandas frame or an array with missing values, for prediction: the columns of the fit."""
+    if hasattr(table, "iloc"):
+        return validate_data(estimator, table, reset=False, skip_check_array=True)
+    return validate_data(estimator, table, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+
+
+def validate_table_training(
+    estimator: Any, table: Any, y: Any, sample_weight: Any
+) -> tuple[Any, NDArray[Any], NDArray[np.float64], NDArray[Any]]:
+    """A table, labels, weights and classes for training; rows of weight 0 are left out."""
+    if hasattr(table, "iloc"):
+        validate_data(estimator, table, skip_check_array=True)
+        if table.shape[0] == 0 or table.shape[1] == 0:
+            raise ValueError(f"X has shape {table.shape}: at least one row and one column are needed.")
+    else:
+        table = validate_data(estimator, table, dtype=np.float64, ensure_all_finite="allow-nan")
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    y = np.asarray(column_or_1d(y, warn=True))
+    check_consistent_length(table, y)
+    if (y != y).any() or (y.dtype == object and any(label is None for label in y)):
+        raise ValueError("Input y contains NaN or other missing values: leave these rows out.")
+    if y.dtype.kind == "f" and np.isinf(y).any():
+        raise ValueError("Input y contains infinity: leave these rows out.")
+    try:
+        check_classification_targets(y)
+        classes = np.unique(y)
+    except TypeError as error:
+        raise ValueError(f"The labels in y must be of one type, none of them missing ({error}).") from None
+    weight = np.asarray(
+        _check_sample_weight(sample_weight, np.empty((y.size, 1)), dtype=np.float64, ensure_non_negative=True)
+    )
+    rows, y, weight, classes = drop_weightless(np.arange(y.size), y, weight, classes)
+    if rows.size < table.shape[0]:
+        table = table.iloc[rows] if hasattr(table, "iloc") else table[rows]
+    return table, y, weight, classes
 
 
 def _canonical(X: Any) -> Any:

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "MCC",
     "METRICS",
     "BalancedAccuracy",
     "BestThreshold",
@@ -38,9 +39,11 @@ __all__ = [
     "CostMatrix",
     "FBeta",
     "GMean",
+    "MetricCurve",
     "best_threshold",
     "best_z",
     "get_metric",
+    "metric_curve",
 ]
 
 Array = NDArray[np.float64]
@@ -119,6 +122,25 @@ class FBeta:
 
 
 @dataclass(frozen=True)
+class MCC:
+    """Matthews correlation: of what rows are with what they are called; 0 where all are called the same.
+
+    Examples
+    --------
+    >>> from evenmargin.adjust import MCC
+    >>> float(MCC()(tp=9, fn=1, fp=19, tn=81).round(3))
+    0.469
+    """
+
+    def __call__(self, tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
+        # Of roots, and not the root of a product, which could overflow.
+        called, not_called = np.asarray(tp + fp), np.asarray(fn + tn)
+        both = np.sqrt(called) * np.sqrt(not_called) * np.sqrt(tp + fn) * np.sqrt(fp + tn)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(both > 0, (np.asarray(tp) * tn - np.asarray(fp) * fn) / both, 0.0)
+
+
+@dataclass(frozen=True)
 class CostMatrix:
     """Minus the mean cost of a row, from [[cost of tn, of fp], [of fn, of tp]].
 
@@ -149,7 +171,12 @@ class CostMatrix:
         return np.asarray(-(of_tn * tn + of_fp * fp + of_fn * fn + of_tp * tp) / total)
 
 
-METRICS: dict[str, Metric] = {"gmean": GMean(), "f1": FBeta(1.0), "balanced_accuracy": BalancedAccuracy()}
+METRICS: dict[str, Metric] = {
+    "gmean": GMean(),
+    "f1": FBeta(1.0),
+    "balanced_accuracy": BalancedAccuracy(),
+    "mcc": MCC(),
+}
 
 
 def get_metric(metric: Any) -> Metric:
@@ -254,14 +281,7 @@ def best_z(
     if z_max is not None and not 0 < z_max < math.inf:
         raise ValueError(f"z_max={z_max!r} must be a finite number above 0.")
     positive, weight, (pull, rest) = _rows(y, sample_weight, p=p, q=q)
-    moves = (pull != 0) & ((pull > 0) != (rest > 0))
-    rises = pull[moves] > 0
-    # Rising: the last z with z·|p| ≤ |q|. Falling: the last with z·|p| < |q|.
-    limit = np.abs(rest[moves])
-    limit = np.where(rises, limit, np.nextafter(limit, 0.0))
-    ends = _last_multiplier(np.abs(pull[moves]), limit)
-    ends[ends < _SMALLEST] = 0.0
-    steps = _sweep(ends, np.where(rises, 1.0, -1.0), moves, rest > 0, positive, weight, get_metric(metric), 0.0)
+    steps = _z_steps(pull, rest, positive, weight, get_metric(metric))
     if search == "golden" and not steps.constant:
         last = max(1.0, float(steps.ends[-1]) * (1.0 + _MARGIN))
         z = _golden_section(steps, min(last if z_max is None else float(z_max), _LARGEST))
@@ -313,13 +333,83 @@ def best_threshold(
     BestThreshold(threshold=-0.5, value=1.0, interval=(-0.75, -0.25000000000000006))
     """
     positive, weight, (score,) = _rows(y, sample_weight, scores=scores)
-    # A threshold t is a shift −t; row i is positive for shifts above −s_i.
-    every, nowhere = np.ones(score.size, dtype=np.bool_), np.zeros(score.size, dtype=np.bool_)
-    steps = _sweep(-score, every.astype(np.float64), every, nowhere, positive, weight, get_metric(metric), -math.inf)
+    steps = _threshold_steps(score, positive, weight, get_metric(metric))
     largest = float(np.abs(score).max())
     low, high = steps.best_plateau(place, np.full(steps.values.size, resolution * largest))
     shift = _inside((low, high), place, neutral=-float(neutral), scale=float(np.ptp(score)) or largest or 1.0)
     return BestThreshold(0.0 - shift, steps.value(shift), (0.0 - high, 0.0 - low))
+
+
+class MetricCurve(NamedTuple):
+    """A metric as a step function: `values[k]` between `breaks[k - 1]` and `breaks[k]`, the ends being open."""
+
+    breaks: Array
+    values: Array
+
+
+def metric_curve(
+    y: ArrayLike,
+    metric: Any = "gmean",
+    sample_weight: ArrayLike | None = None,
+    *,
+    scores: ArrayLike | None = None,
+    p: ArrayLike | None = None,
+    q: ArrayLike | None = None,
+) -> MetricCurve:
+    """The metric for every threshold on `scores`, or for every z of z·p + q: what the searches maximise.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        The positive rows are those above 0 (or True).
+    metric, sample_weight
+        As in `best_z`.
+    scores : array-like of shape (n,), default=None
+        For the curve over the threshold t; rows with scores above t are called positive.
+    p, q : array-like of shape (n,), default=None
+        For the curve over z ≥ 0; rows with z·p + q above 0 are called positive.
+
+    Returns
+    -------
+    MetricCurve
+        breaks, ascending, and values, one more. At a break itself the value is
+        the one above it for a threshold, and the one below it for z. Where the
+        metric is NaN the value is −inf.
+
+    Examples
+    --------
+    >>> from evenmargin.adjust import metric_curve
+    >>> curve = metric_curve([1, 1, 0, 0], "balanced_accuracy", scores=[0.5, 0.25, 0.25, -1.0])
+    >>> curve.breaks, curve.values
+    (array([-1.  ,  0.25,  0.5 ]), array([0.5 , 0.75, 0.75, 0.5 ]))
+    """
+    if (scores is None) == (p is None) or (p is None) != (q is None):
+        raise ValueError("metric_curve takes either scores, for a threshold, or both p and q, for z.")
+    if p is not None and q is not None:
+        positive, weight, (pull, rest) = _rows(y, sample_weight, p=p, q=q)
+        steps = _z_steps(pull, rest, positive, weight, get_metric(metric))
+        return MetricCurve(steps.ends, steps.values)
+    positive, weight, (score,) = _rows(y, sample_weight, scores=np.asarray(scores))
+    steps = _threshold_steps(score, positive, weight, get_metric(metric))
+    return MetricCurve(0.0 - steps.ends[::-1], steps.values[::-1])
+
+
+def _z_steps(pull: Array, rest: Array, positive: NDArray[np.bool_], weight: Array, metric: Metric) -> _Steps:
+    """The metric over z."""
+    moves = (pull != 0) & ((pull > 0) != (rest > 0))
+    rises = pull[moves] > 0
+    # Rising: the last z with z·|p| ≤ |q|. Falling: the last with z·|p| < |q|.
+    limit = np.abs(rest[moves])
+    limit = np.where(rises, limit, np.nextafter(limit, 0.0))
+    ends = _last_multiplier(np.abs(pull[moves]), limit)
+    ends[ends < _SMALLEST] = 0.0
+    return _sweep(ends, np.where(rises, 1.0, -1.0), moves, rest > 0, positive, weight, metric, 0.0)
+
+
+def _threshold_steps(score: Array, positive: NDArray[np.bool_], weight: Array, metric: Metric) -> _Steps:
+    """The metric over shifts: a threshold t is a shift −t, and row i is positive for shifts above −s_i."""
+    every, nowhere = np.ones(score.size, dtype=np.bool_), np.zeros(score.size, dtype=np.bool_)
+    return _sweep(-score, every.astype(np.float64), every, nowhere, positive, weight, metric, -math.inf)
 
 
 def _finite(values: ArrayLike, name: str) -> Array:

@@ -40,7 +40,7 @@ from sklearn.utils.validation import _num_samples
 
 from ._threads import Workers
 from ._validation import Interval, StrOptions, fit_context, seed_from, validate_training
-from .kernels import RBF, Points, centre_of, product, reach
+from .kernels import RBF, Points, centre_of, reach
 
 __all__ = ["SCHEMES", "DensityWeights"]
 
@@ -307,7 +307,7 @@ def _symmetric_sums(points: Points, v: Array, pool: Workers, rows: NDArray[np.in
             for across, (j, right) in enumerate(columns):
                 if p == q and across < down:
                     continue
-                tile = product(left, right, pool.buffer)
+                tile = kernel.combine(left, right, pool.buffer, True)
                 kernel.apply(tile, compiled=True)
                 out[i] += np.dot(tile, small[j])
                 if i != j:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from . import _core
 from ._threads import Workers
-from .kernels import RBF, Function, Points, Precomputed, centre_of, kernel_dot, kernel_matrix, product, reach
+from .kernels import RBF, Function, Points, Precomputed, centre_of, kernel_dot, kernel_matrix, reach
 
 __all__ = ["Cached", "Gram", "Streamed", "Whole", "hold"]
 
@@ -220,7 +220,7 @@ class Cached(Gram):
             own, places = mine(missing[j : j + step]), slots[j : j + step]
 
             def task(i: int, own: Any = own, places: Index = places) -> None:
-                tile = product(own, theirs(slice(i, i + step)), self.workers.buffer)
+                tile = self.kernel.combine(own, theirs(slice(i, i + step)), self.workers.buffer, True)
                 self.kernel.apply(tile, True)
                 self.store[places, i : i + step] = tile
 

@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 from ._binary import binary_task, one_vs_rest
 from ._machine import Machine, same_classes
 from ._progress import progress_bars
-from ._threads import Workers, available_cores
+from ._threads import Workers, count_threads
 from ._validation import (
     Interval,
     StrOptions,
@@ -30,6 +30,7 @@ from .kernels import (
     RBF,
     Function,
     Kernel,
+    Laplacian,
     Linear,
     Poly,
     Precomputed,
@@ -71,11 +72,11 @@ class KernelSVM(Machine):
     alpha : float or None, default=None
         λ, as in `SGDClassifier`; if given it sets C = 1/(λ·n), n counting
         sample weights.
-    kernel : {"rbf", "linear", "poly", "sigmoid", "precomputed"}, a kernel or a callable, default="rbf"
+    kernel : {"rbf", "laplacian", "linear", "poly", "sigmoid", "precomputed"}, a kernel or a callable, default="rbf"
         A kernel object sets its own parameters: ``RBF(sigma=1.5)``. A callable
         takes two matrices and returns the matrix of kernel values.
     gamma : float, "scale" or "auto", default="scale"
-        Of "rbf", "poly" and "sigmoid". "scale" is 1/(columns · variance of X), by
+        Of "rbf", "laplacian", "poly" and "sigmoid". "scale" is 1/(columns · variance of X), by
         sample weight; "auto" is 1/columns.
     degree : int, default=3
         Of "poly".
@@ -272,7 +273,7 @@ class KernelSVM(Machine):
         if before is not None and (before[0].coef.size != y.size or self.kernel_ != kernel):
             before = None
         solutions, signs, nothing = [], [], []
-        with Workers(self._threads()) as workers, progress_bars(bool(self.verbose)) as open_bar:
+        with Workers(count_threads(self.n_jobs)) as workers, progress_bars(bool(self.verbose)) as open_bar:
             for place, which in enumerate(tasks):
                 task = binary_task(
                     y, weight, classes, which, C=self.C, alpha=self.alpha, class_weight=self.class_weight,
@@ -346,17 +347,10 @@ class KernelSVM(Machine):
             return np.asarray(X[:, self.support_] @ V, dtype=np.float64)
         dtype = np.float32 if self._single else np.float64
         small = X.shape[0] * V.shape[0] < 1_000_000
-        with Workers(1 if small else self._threads()) as workers:
+        with Workers(1 if small else count_threads(self.n_jobs)) as workers:
             return kernel_dot(
                 self.kernel_, X, self.support_vectors_, V, dtype=dtype, shift=self._shift, workers=workers
             )
-
-    def _threads(self) -> int:
-        if self.n_jobs is None:
-            return available_cores()
-        if self.n_jobs == 0:
-            raise ValueError("n_jobs=0 has no meaning: choose a number of threads from 1, or None for all cores.")
-        return int(self.n_jobs) if self.n_jobs > 0 else max(1, available_cores() + 1 + int(self.n_jobs))
 
     def _solver(self, problem: KernelProblem) -> Solver:
         stochastic = self.stopping is not None and self.solver == "auto"
@@ -394,7 +388,7 @@ class KernelSVM(Machine):
         """Whether scores may be computed in float32, by trying, and around which number kernel values lie."""
         self._shift, self._single = 0.0, False
         vectors = self.support_vectors_
-        if vectors.shape[0] <= _FEW or not isinstance(self.kernel_, RBF | Linear | Poly):
+        if vectors.shape[0] <= _FEW or not isinstance(self.kernel_, RBF | Laplacian | Linear | Poly):
             return
         if isinstance(self.kernel_, RBF):
             if reach(self.kernel_, vectors, centre_of(self.kernel_, vectors)) > 1e4:
@@ -456,7 +450,7 @@ def _check_digits(kernel: Kernel, X: Any) -> None:
 
 def _definite(kernel: Kernel, X: Any) -> bool:
     """Whether the kernel is positive definite, by its kind or on some rows; a warning if not."""
-    if isinstance(kernel, RBF | Linear) or (isinstance(kernel, Poly) and kernel.coef0 >= 0):
+    if isinstance(kernel, RBF | Laplacian | Linear) or (isinstance(kernel, Poly) and kernel.coef0 >= 0):
         return True
     some = np.linspace(0, X.shape[0] - 1, min(X.shape[0], 300)).astype(np.intp)
     if isinstance(kernel, Precomputed):

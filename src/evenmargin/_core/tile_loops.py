@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._jit import jit_exactly
+from ._jit import jit, jit_exactly
 
 
 @jit_exactly
@@ -30,3 +30,28 @@ def exp_of_negative(tile: Any) -> None:
             p = p * f + np.float32(6.9314718e-1)
             p = p * f + np.float32(1.0)
             tile[i, j] = np.int32((k + np.int32(127)) << np.int32(23)).view(np.float32) * p
+
+
+@jit
+def minus_l1(rows: Any, columns: Any, out: Any) -> None:
+    """out[i, j] = −Σ_k |rows[i, k] − columns[k, j]|.
+
+    Four k at a time, since out is read and written for each.
+    """
+    d, m = columns.shape
+    for i in range(rows.shape[0]):
+        own = out[i]
+        for j in range(m):
+            own[j] = 0
+        k = 0
+        while k + 4 <= d:
+            a, b, c, e = rows[i, k], rows[i, k + 1], rows[i, k + 2], rows[i, k + 3]
+            w, x, y, z = columns[k], columns[k + 1], columns[k + 2], columns[k + 3]
+            for j in range(m):
+                own[j] -= abs(a - w[j]) + abs(b - x[j]) + abs(c - y[j]) + abs(e - z[j])
+            k += 4
+        while k < d:
+            a, w = rows[i, k], columns[k]
+            for j in range(m):
+                own[j] -= abs(a - w[j])
+            k += 1

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from ..kernels import Function, Points, Precomputed, centre_of, product
+from ..kernels import Function, Points, Precomputed, centre_of
 from ..problem import KernelProblem, Solution
 from .base import Control, Solver, State
 from .duality import best_intercept
@@ -185,12 +185,12 @@ class Drawn:
 
         def task(place: int) -> None:
             if place == len(starts):  # the block itself, while others work on the past
-                own[...] = product(left, self.points.right(order), problem.workers.buffer)
+                own[...] = kernel.combine(left, self.points.right(order), problem.workers.buffer, True)
                 kernel.apply(own, True)
                 return
             some = slice(starts[place], starts[place] + _COLUMNS)
             right = self.right[: c.size][some] if self.dense else self.points.right(self.rows[some])
-            tile = product(left, right, problem.workers.buffer)
+            tile = kernel.combine(left, right, problem.workers.buffer, True)
             kernel.apply(tile, True)
             parts[place] = np.dot(tile, c[some])
 

@@ -1,0 +1,274 @@
+"""Machines for a sequence of prices and several folds, on one kernel matrix.
+
+This is what searches share. The kernel matrix of all rows is computed once; a
+fold is a set of its rows and columns, and each machine of a path starts from the
+one before. Small folds (as in `KernelSVM`, up to 2 048 rows) are copied out in
+float64 and solved to the last digits without returning to Python
+(`_core/path_loops.py`); for large ones rows outside the fold get a price of 0,
+and blocked SMO (`solvers/smo.py`) works on the matrix as it is, to tol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _core
+from ._threads import Workers
+from .gram import SMALL, Whole
+from .kernels import Precomputed
+from .losses import Hinge, SquaredHinge
+from .problem import KernelProblem
+from .solvers.smo import SMO, SMOState
+
+__all__ = ["Paths", "solve_paths"]
+
+Array = NDArray[np.float64]
+Index = NDArray[np.signedinteger]
+
+# The violation that small folds are solved to, whatever tol: as `KernelSVM` does.
+_FINE = 1e-10
+# The share of tol that the violation may have to come down to until the gap is within tol.
+_LEAST = 1e-5
+# Steps of SMO that one machine of a small fold may take, at least.
+_STEPS = 10_000_000
+
+
+class Paths(NamedTuple):
+    """What `solve_paths` found.
+
+    beta : list of ndarray of shape (n_C, fold size)
+        Signed coefficients of the rows of each fold, in the fold's order.
+    intercept : ndarray of shape (n_folds, n_C)
+    scores : ndarray of shape (n_folds, n_C, n)
+        Σ β_j K(x_j, ·) + intercept, for all rows of K, in the fold or not.
+    converged : bool ndarray of shape (n_folds,)
+        Whether every machine of the fold is within tol.
+    """
+
+    beta: list[Array]
+    intercept: Array
+    scores: Array
+    converged: NDArray[np.bool_]
+
+
+def solve_paths(
+    K: NDArray[np.floating],
+    folds: Sequence[Index],
+    y: Any,
+    prices: Any,
+    *,
+    free: bool = True,
+    intercept: float = 0.0,
+    squared: bool = False,
+    tol: float = 1e-3,
+    workers: Workers | None = None,
+) -> Paths:
+    """Machines with the hinge for every fold and every row of prices.
+
+    Minimises 1/2 βᵀKβ + Σ_i price_i [1 − y_i (Kβ + b)_i]₊ over the rows of a fold.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n), C-contiguous, float32 or float64
+        The kernel matrix of all rows, positive semidefinite; it is not changed.
+    folds : sequence of int ndarrays
+        The training rows of each fold.
+    y : array-like of shape (n,) or (n_folds, n)
+        −1 or +1; both must be in each fold.
+    prices : array-like of shape (n_C, n) or (n_folds, n_C, n)
+        C times the cost of each row, above 0 for the rows of a fold (others are
+        not looked at). Any sequence works; one that ascends in C is fast, since
+        each machine starts from the one before.
+    free : bool, default=True
+        Learn an intercept that is not penalised. (For a penalised one, add 1 to K
+        and take free=False: the scores then include it.)
+    intercept : float, default=0.0
+        The intercept where it is not free.
+    squared : bool, default=False
+        The squared hinge, for folds of up to 2 048 rows.
+    tol : float, default=1e-3
+        No pair of rows violates the conditions of the optimum by more, in units
+        of the margin. Folds of up to 2 048 rows are solved to the last digits.
+    workers : Workers or None, default=None
+        Threads over folds; None: one.
+
+    Returns
+    -------
+    Paths
+        beta, intercept, scores and converged; the same whatever the threads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from evenmargin._paths import solve_paths
+    >>> x = np.array([-2.0, -1.0, 1.0, 2.0, 0.1])
+    >>> K = x[:, None] * x
+    >>> found = solve_paths(K, [np.arange(4)], [-1, -1, 1, 1, 1], [[0.1] * 5, [10.0] * 5])
+    >>> found.scores[0, :, 4].round(3)
+    array([0.05, 0.1 ])
+    """
+    n = K.shape[0]
+    if squared and max(fold.size for fold in folds) > SMALL:
+        raise ValueError(f"Paths of the squared hinge are for folds of up to {SMALL} rows.")
+    labels = np.broadcast_to(np.asarray(y, dtype=np.float64), (len(folds), n))
+    prices = np.asarray(prices, dtype=np.float64)
+    prices = np.broadcast_to(prices, (len(folds), *prices.shape[-2:]))
+    count = prices.shape[1]
+    found = Paths(
+        [np.empty((count, fold.size)) for fold in folds], np.empty((len(folds), count)),
+        np.empty((len(folds), count, n)), np.zeros(len(folds), np.bool_),
+    )  # fmt: skip
+
+    def task(i: int) -> None:
+        given = K, folds[i], labels[i], prices[i], free, intercept, tol
+        out = found.beta[i], found.intercept[i], found.scores[i]
+        small = folds[i].size <= SMALL
+        found.converged[i] = _small(*given, *out, squared) if small else _large(*given, *out)
+
+    if workers is None:
+        for i in range(len(folds)):
+            task(i)
+    else:
+        workers.each(task, range(len(folds)))
+    return found
+
+
+def _small(
+    K: Any, fold: Index, y: Array, prices: Array, free: bool, offset: float, tol: float,
+    beta: Array, intercept: Array, scores: Array, squared: bool,
+) -> bool:  # fmt: skip
+    """All in float64 and compiled, to the last digits."""
+    m, loops = fold.size, _core.path_loops
+    own = np.empty((m, m))
+    _core.smo_loops.gather(K, fold, fold, own)
+    labels, own_prices = y[fold], np.ascontiguousarray(prices[:, fold])
+    target = labels - offset
+    bound, ridge = (SquaredHinge() if squared else Hinge()).dual_box()
+    v = np.empty_like(beta)
+    short = loops.path(
+        own, labels, target, own_prices, free, ridge, min(tol, 1e-3), _FINE, max(_STEPS, 100 * m),
+        beta, v, np.empty((m, m)), np.empty((loops.ROOM, m)), np.empty(m, np.int64),
+    )  # fmt: skip
+    intercept[:] = _intercepts(beta, v, labels, own_prices * bound) if free else offset
+    scores[:, fold] = target - v - ridge / own_prices * beta
+    aside = np.ones(K.shape[0], np.bool_)
+    aside[fold] = False
+    others = np.flatnonzero(aside)
+    if others.size:
+        held_out = np.empty((others.size, m))
+        _core.smo_loops.gather(K, others, fold, held_out)
+        scores[:, others] = beta @ held_out.T
+    scores += intercept[:, None]
+    return bool(short == 0)
+
+
+def _intercepts(beta: Array, v: Array, y: Array, prices: Array) -> Array:
+    """v at the margin for each machine: the mean over free rows, or the middle of what the others leave."""
+    lo, hi = np.where(y > 0, 0.0, -prices), np.where(y > 0, prices, 0.0)
+    up, down = beta < hi, beta > lo
+    inside = up & down
+    count = inside.sum(axis=1)
+    mean = np.where(inside, v, 0.0).sum(axis=1) / np.maximum(count, 1)
+    top = np.max(v, axis=1, where=up, initial=-1e300)
+    bottom = np.min(v, axis=1, where=down, initial=1e300)
+    return np.where(count > 0, mean, 0.5 * (top + bottom))
+
+
+class _PathSMO(SMO):
+    """Working sets in the order of the rows, so that K is read in one direction, and solved more closely.
+
+    From a start that is near, fewer and closer rounds cost less than many: a round reads much of K.
+    """
+
+    def _choose(self, *given: Any) -> Index:
+        return np.sort(super()._choose(*given))
+
+    def _solve(self, problem: KernelProblem, state: SMOState, rows: Index, violation: float) -> None:
+        super()._solve(problem, state, rows, 0.1 * violation)
+
+
+class _PathGram(Whole):
+    """All of K, with one place for the blocks of all rounds: fresh memory costs as much as filling it."""
+
+    def __init__(self, K: Any, workers: Workers) -> None:
+        super().__init__(Precomputed(), K, 0.0, None, workers)
+        self._place = np.empty(0)
+
+    def _block(self, rows: Index) -> Array:
+        if self._place.size < rows.size**2:
+            self._place = np.empty(rows.size**2)
+        block = self._place[: rows.size**2].reshape(rows.size, rows.size)
+        _core.smo_loops.gather(self.K, rows, rows, block)
+        return block
+
+    def _dot(self, rows: Index, scale: Array) -> Array:
+        out = np.zeros(self.n)
+        for i in range(0, self.n, 4096):  # in cache
+            _core.path_loops.add_rows(self.K, rows, scale, i, out[i : i + 4096])
+        return out
+
+
+def _large(
+    K: Any, fold: Index, y: Array, prices: Array, free: bool, offset: float, tol: float,
+    beta: Array, intercept: Array, scores: Array,
+) -> bool:  # fmt: skip
+    """Blocked SMO on all of K, where rows outside the fold may not move; their scores come with the gradient."""
+    n, solver = K.shape[0], _PathSMO()
+    price = np.zeros_like(prices)
+    price[:, fold] = prices[:, fold]
+    workers = Workers(1)
+    gram = _PathGram(K, workers)
+    problem = KernelProblem(
+        K, y, price[0], Hinge(), "free" if free else offset, kernel=Precomputed(), workers=workers
+    )  # fmt: skip
+    zero = np.zeros(n)
+    target = y - offset
+    state = SMOState(gram, zero, zero, zero, target, target.copy(), min(solver.size, n), tol, np.empty(0, np.intp))
+    good = True
+    for c in range(price.shape[0]):
+        problem = replace(problem, price=price[c])
+        if not _go_on(state, price[max(c - 1, 0), fold], price[c], y, fold):
+            good &= _rounds(solver, problem, state, tol)
+        beta[c] = state.beta[fold]
+        _, intercept[c] = solver.coefficients(problem, state)
+        scores[c] = target - state.v + intercept[c]
+    return good
+
+
+def _go_on(state: SMOState, before: Array, price: Array, y: Array, fold: Index) -> bool:
+    """The larger box, and β scaled to the largest dual objective within it.
+
+    True where that is the solution already: no row was at its price, and prices have not fallen.
+    """
+    own = np.abs(state.beta[fold])
+    inside = bool(own.any() and (own < before).all() and (price[fold] >= before).all())
+    state.lo, state.hi = np.where(y > 0, 0.0, -price), np.where(y > 0, price, 0.0)
+    if inside:
+        return True
+    gain, curve = float(state.beta @ state.target), float(state.beta @ (state.target - state.v))
+    most = float((price[fold] / before).min())
+    scale = min(max(gain / curve if curve > 0 else 1.0, 1.0), most)
+    state.beta = np.clip(scale * state.beta, state.lo, state.hi)
+    state.v = state.target - scale * (state.target - state.v)
+    return False
+
+
+def _rounds(solver: SMO, problem: KernelProblem, state: SMOState, tol: float) -> bool:
+    """Rounds of SMO until the violation and the gap are within tol."""
+    state.tol, state.steps, state.waited = tol, 0, 0
+    state.dual, state.least = -np.inf, np.inf
+    state.due = state.settled = state.sure = False
+    while True:
+        solver.step(problem, state, 1)
+        if state.due or state.settled:
+            objective, gap = solver.gap(problem, state)
+            if gap <= tol * abs(objective):
+                return True
+            if not state.due or state.tol < _LEAST * tol:
+                return False
+            state.settled = state.sure = False  # the violation is small, but the prices are large

@@ -1,0 +1,183 @@
+"""The scorers of a search: whatever `GridSearchCV` takes, and the usual ones for many machines at once.
+
+A scikit-learn scorer spends most of its time on checking its input. For a name in
+`QUICK` the same number is computed from the scores of a whole path of machines.
+Where a metric is not defined (no row called positive, one class only), that is
+left to the scorer itself, whose warnings and conventions then hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from inspect import signature
+from numbers import Number
+from traceback import format_exc
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import check_scoring
+
+__all__ = ["QUICK", "Scorers", "quick_scores"]
+
+Array = NDArray[np.float64]
+
+
+class Scorers:
+    """One scorer or several, by name; a single one is called "score".
+
+    Parameters
+    ----------
+    estimator : estimator
+    scoring : str, callable, list, tuple, set, dict or None
+    error_score : "raise" or number
+    """
+
+    def __init__(self, estimator: Any, scoring: Any, error_score: Any) -> None:
+        self.error_score, self.failures = error_score, list[str]()
+        self.multiple = not (scoring is None or isinstance(scoring, str) or callable(scoring))
+        self.open = callable(scoring)  # only its answer tells whether it is one metric or several
+        if self.multiple:
+            check_scoring(estimator, scoring)  # its words on lists and dicts that make no sense
+            named = dict(scoring) if isinstance(scoring, Mapping) else {name: name for name in scoring}
+        else:
+            named = {"score": scoring}
+        self.names = {name: _name(given) for name, given in named.items()}
+        self.scorers = {name: check_scoring(estimator, given) for name, given in named.items()}
+
+    @property
+    def kept(self) -> Any:
+        """What becomes of `scorer_`."""
+        return self.scorers if self.multiple else self.scorers["score"]
+
+    def taking_weights(self) -> list[str]:
+        """The scorers that take sample_weight, where this version of scikit-learn's own searches hand it on."""
+        return [name for name, scorer in self.scorers.items() if _takes_weight(scorer)]
+
+    def __call__(self, estimator: Any, X: Any, y: Any, params: Mapping[str, dict[str, Any]]) -> dict[str, float]:
+        """The metrics of a fitted estimator; error_score where a scorer fails."""
+        return self.some(list(self.scorers), estimator, X, y, params)
+
+    def some(
+        self, names: list[str], estimator: Any, X: Any, y: Any, params: Mapping[str, dict[str, Any]]
+    ) -> dict[str, float]:
+        """The same of some of the scorers."""
+        found: dict[str, float] = {}
+        for name in names:
+            try:
+                rows = (X,) if y is None else (X, y)
+                value = self.scorers[name](estimator, *rows, **params.get(name, {}))
+            except Exception:
+                if isinstance(self.error_score, str):
+                    raise
+                self.failures.append(format_exc())
+                value = self.error_score
+            if self.open and isinstance(value, dict):
+                found.update((str(key), _number(each, key)) for key, each in value.items())
+            else:
+                found[name] = _number(value, name)
+        return found
+
+
+def _name(given: Any) -> str | None:
+    """The name under which a scorer may be quick."""
+    if given is None:
+        return "accuracy"  # what `score` of a classifier is
+    return given if isinstance(given, str) else None
+
+
+def _takes_weight(scorer: Any) -> bool:
+    if hasattr(scorer, "_accept_sample_weight"):
+        return bool(scorer._accept_sample_weight())
+    return not hasattr(scorer, "_score_func") and "sample_weight" in signature(scorer).parameters
+
+
+def _number(value: Any, name: Any) -> float:
+    if hasattr(value, "item") and np.size(value) == 1:
+        value = value.item()
+    if not isinstance(value, Number):
+        raise ValueError(f"scoring: {name!r} must return a number, and it returned {value!r} ({type(value).__name__}).")
+    return value  # type: ignore[return-value]
+
+
+# --- many machines at once ---
+
+
+def quick_scores(name: str | None, classes: NDArray[Any], y: NDArray[Any], scores: Array) -> Array:
+    """A metric for every machine; NaN where that is left to the scorer itself.
+
+    Parameters
+    ----------
+    name : of a scikit-learn scorer
+    classes : ndarray
+        That the machines know.
+    y : ndarray of shape (n,)
+    scores : ndarray of shape (machines, n) or (machines, n, n_classes)
+    """
+    undefined = np.full(scores.shape[0], np.nan)
+    if name == "accuracy":
+        called = classes[(scores > 0).astype(np.intp) if scores.ndim == 2 else scores.argmax(axis=2)]
+        return np.asarray(np.count_nonzero(called == y, axis=1) / y.size) if y.size else undefined
+    if name not in QUICK or classes.size != 2:
+        return undefined
+    positive = y == classes[1]
+    plus = int(positive.sum())
+    if not 0 < plus < y.size or (y[~positive] != classes[0]).any():
+        return undefined
+    if name not in ("balanced_accuracy", "roc_auc") and not (classes.dtype.kind in "biuf" and classes[1] == 1):
+        return undefined  # its positive class is 1
+    return QUICK[name](positive, scores)
+
+
+def _from_counts(metric: Callable[..., Any]) -> Callable[[NDArray[np.bool_], Array], Array]:
+    def scores_of(positive: NDArray[np.bool_], scores: Array) -> Array:
+        called = scores > 0
+        tp = np.count_nonzero(called[:, positive], axis=1)
+        fp = np.count_nonzero(called, axis=1) - tp
+        plus = np.count_nonzero(positive)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(metric(tp, plus - tp, fp, positive.size - plus - fp), dtype=np.float64)
+
+    return scores_of
+
+
+def _roc_auc(positive: NDArray[np.bool_], scores: Array) -> Array:
+    """The area under the curve by trapezoids, its straight stretches taken as one: the scorer's own rounding."""
+    found = np.full(scores.shape[0], np.nan)
+    for place, each in enumerate(scores):
+        tp, fp = _curve(positive, each)
+        if tp.size > 2:
+            corner = np.concatenate([[True], (np.diff(fp, 2) != 0) | (np.diff(tp, 2) != 0), [True]])
+            tp, fp = tp[corner], fp[corner]
+        tpr, fpr = np.concatenate([[0.0], tp]) / tp[-1], np.concatenate([[0.0], fp]) / fp[-1]
+        found[place] = (np.diff(fpr) * (tpr[1:] + tpr[:-1]) / 2.0).sum()
+    return found
+
+
+def _average_precision(positive: NDArray[np.bool_], scores: Array) -> Array:
+    """Σ (R_k − R_{k−1}) P_k over the distinct scores, summed from the lowest up as the scorer does."""
+    found = np.full(scores.shape[0], np.nan)
+    for place, each in enumerate(scores):
+        tp, fp = _curve(positive, each)
+        recall = np.concatenate([(tp / tp[-1])[::-1], [0.0]])
+        found[place] = -np.sum(np.diff(recall) * (tp / (tp + fp))[::-1])
+    return found
+
+
+def _curve(positive: NDArray[np.bool_], scores: Array) -> tuple[Array, Array]:
+    """True and false positives for a threshold at each distinct score, from the highest down."""
+    order = np.argsort(scores, kind="stable")[::-1]
+    ends = np.append(np.flatnonzero(np.diff(scores[order])), scores.size - 1)
+    tp = np.cumsum(positive[order], dtype=np.float64)[ends]
+    return tp, 1.0 + ends - tp
+
+
+QUICK: dict[str, Callable[[NDArray[np.bool_], Array], Array]] = {
+    "accuracy": _from_counts(lambda tp, fn, fp, tn: (tp + tn) / (tp + fn + fp + tn)),
+    "balanced_accuracy": _from_counts(lambda tp, fn, fp, tn: (tn / (tn + fp) + tp / (tp + fn)) / 2.0),
+    "f1": _from_counts(lambda tp, fn, fp, tn: 2.0 * tp / (2 * tp + fn + fp)),
+    "precision": _from_counts(lambda tp, fn, fp, tn: tp / (tp + fp)),
+    "recall": _from_counts(lambda tp, fn, fp, tn: tp / (tp + fn)),
+    "roc_auc": _roc_auc,
+    "average_precision": _average_precision,
+}

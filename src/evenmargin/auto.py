@@ -1,0 +1,513 @@
+"""`EvenMarginClassifier`: one line to a good model of a table with a rare class.
+
+It makes numbers of the table (`_tables.py`), looks at them through three lenses
+with kernel machines that are cross-fitted and averaged (`_committee.py`), and on the
+scores of rows that the machines have not seen chooses where to cut, learns what a
+score means as a probability, and estimates what to expect (`operating.py`).
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, field, replace
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from ._binary import one_vs_rest
+from ._committee import LENSES, Look, Plan, assemble, some_rows
+from ._detector import Detector
+from ._progress import progress_bars
+from ._tables import TableEncoder, as_table
+from ._threads import Workers, count_threads
+from ._validation import (
+    Interval,
+    StrOptions,
+    check_is_fitted,
+    fit_context,
+    seed_from,
+    validate_table,
+    validate_table_training,
+)
+from .operating import Objective, get_objective
+from .weights import minority_is_positive
+
+__all__ = ["EvenMarginClassifier", "Summary"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+_ROWS = 100_000  # to learn from, at most: all of the rare class, if it is up to half of them
+_FEW = 100  # rows of the rare class below which folds are repeated
+_MANY = 500  # rows of the rare class from which five folds are enough
+
+
+@dataclass
+class Summary:
+    """What was done, in words: `print(model.summary_)`."""
+
+    lines: list[tuple[str, str]] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{title:<17}{text}" for title, text in self.lines)
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """Rows of the table, rows that were learned from, the plan, and how long it took."""
+
+    rows: int
+    used: int
+    plan: Plan
+    seconds: float
+
+
+class EvenMarginClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier for tables with a rare class that needs no tuning.
+
+    Frames go in as they are: numbers, booleans, dates, categories, missing values.
+    Three kernel machines on different views of the table are cross-fitted and
+    averaged, their parameters chosen by ROC-AUC and G-mean of rows that they have
+    not seen. On the scores of such rows it chooses the boundary for the objective,
+    calibrates probabilities, and estimates what to expect, with intervals.
+
+    Parameters
+    ----------
+    objective : str, dict or callable, default="gmean"
+        What the boundary is best for: "gmean", "balanced_accuracy", "f1", "mcc"; costs,
+        ``{"fn": 100, "fp": 1}``; a floor, ``{"recall": 0.95}`` ("at least 95 % of the
+        frauds") or ``{"precision": 0.9}``, perhaps with a ``"confidence"``; a callable of
+        arrays (tp, fn, fp, tn) to be maximised.
+    time_budget : float, "fast" or "thorough", default=300.0
+        Seconds for `fit`. Most tables take a few of them; where time runs out, less
+        is tried, and `summary_` says so. "fast" tries nothing: a third of the time, a
+        little worse. "thorough" repeats everything more often, without a limit.
+    folds : int or None, default=None
+        Of the cross-fitting; None: 10 while the rare class has fewer than 500 rows,
+        else 5. Fewer where the rare class has fewer rows than folds.
+    pos_label : label or None, default=None
+        The class that recall, precision and costs speak of; None: the rarer one.
+    random_state : int, RandomState or None, default=0
+        For folds and samples. The order of the rows does not matter.
+    n_jobs : int or None, default=None
+        Threads; None or −1 takes all cores. The answer does not depend on it.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    pos_label_ : label
+        The positive class, of two.
+    threshold_ : float or ndarray of shape (n_classes,)
+        Where scores are cut; `decision_function` is the distance from it.
+    probability_threshold_ : float or ndarray of shape (n_classes,)
+        The probability of the positive class there: `predict` calls a row positive
+        exactly if its probability is above it.
+    summary_ : Summary
+        What was done and what to expect: ``print(model.summary_)``.
+    estimates_ : DataFrame
+        What to expect of new rows: metric by value, low and high (95 %).
+    cv_results_ : DataFrame
+        The settings that were tried.
+    operating_curve_ : DataFrame
+        What every threshold would do, with counts, costs and intervals; see
+        `evenmargin.operating.operating_curve`. Of several classes, a dict by class.
+    oof_scores_, oof_positive_ : ndarray of shape (n,)
+        Scores of rows when they were not trained on, and whether they are positive,
+        for plots; of two classes.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+
+    Notes
+    -----
+    A sample weight of 2 is the same as the row twice, exactly, if the weights are
+    whole numbers that add up to no more than a million (and for columns of more than
+    50 categories, roughly). Machines have up to 8 000 rows each. Above 50 000 rows they are linear on a
+    Nyström map; above 100 000 a sample is learned from, with all of the rare class up to half of it.
+
+    Probabilities are calibrated to how frequent the classes are. Where the objective
+    asks for the rare class, `predict` will call a row positive at a probability far
+    below 1/2: see `probability_threshold_`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from evenmargin import EvenMarginClassifier
+    >>> X, y = make_classification(n_samples=600, weights=[0.93], random_state=0)
+    >>> model = EvenMarginClassifier().fit(X, y)
+    >>> model.predict(X[:3])
+    array([0, 0, 0])
+    >>> model.set_operating_point({"recall": 0.95}).predict(X[:3])
+    array([0, 0, 0])
+    """
+
+    threshold_: Any
+    probability_threshold_: Any
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        "objective": [str, dict, list, tuple, np.ndarray, callable],
+        "time_budget": [StrOptions({"fast", "thorough"}), Interval(Real, 0, None, closed="neither")],
+        "folds": [Interval(Integral, 2, None, closed="left"), None],
+        "pos_label": "no_validation",  # type: ignore[dict-item]
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        objective: Any = "gmean",
+        *,
+        time_budget: Any = 300.0,
+        folds: int | None = None,
+        pos_label: Any = None,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.objective = objective
+        self.time_budget = time_budget
+        self.folds = folds
+        self.pos_label = pos_label
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> EvenMarginClassifier:
+        """Learn from a table.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Two or more classes, numbers or strings.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self
+        """
+        started = time.perf_counter()
+        objective = get_objective(self.objective)
+        table, y, weight, classes = validate_table_training(self, as_table(X), y, sample_weight)
+        self._check_pos_label(classes)
+        seed = seed_from(self.random_state)
+        encoder = TableEncoder().fit(table, weight)
+        X, y, weight = _canonical(encoder.transform(table), y, weight)
+        rows = y.size
+        X, y, weight = _working_rows(X, y, weight, classes, seed)
+        plan = self._plan(y, weight, classes, started)
+        which = one_vs_rest(classes)
+        plans = [replace(plan, share=(k, len(which))) for k in range(len(which))]
+        with Workers(count_threads(self.n_jobs)) as workers, progress_bars(bool(self.verbose)) as open_bar:
+            report = _counting(open_bar("EvenMarginClassifier"), 2 * len(LENSES) * len(which))
+            looks = [Look.at(lens, X, weight) for lens in LENSES]
+            self._signs, self._detectors = [], []
+            for place, own_plan in zip(which, plans, strict=True):
+                sign, positive = self._sides(y, weight, classes, place)
+                committee = assemble(looks, positive, weight, own_plan, seed, workers, report)
+                label = classes[place] if sign > 0 or classes.size > 2 else classes[0]
+                self._signs.append(sign)
+                self._detectors.append(Detector.of(_plain(label), committee, positive, weight))
+        self.classes_, self._encoder = classes, encoder
+        if classes.size == 2:
+            self.pos_label_ = self._detectors[0].label
+        self._fitted = _Fitted(rows, y.size, plan, time.perf_counter() - started)
+        self._warn_if_shortened()
+        self._settle(objective)
+        return self
+
+    def set_operating_point(
+        self, objective: Any = None, *, threshold: float | None = None, probability: float | None = None
+    ) -> EvenMarginClassifier:
+        """Move the boundary without fitting again.
+
+        Parameters
+        ----------
+        objective : default=None
+            As in the constructor.
+        threshold : float or None, default=None
+            Where to cut the score (as in `threshold_` and `operating_curve_`), of two
+            classes.
+        probability : float or None, default=None
+            Call a row positive above this probability, of two classes.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        given = [choice for choice in (objective, threshold, probability) if choice is not None]
+        if len(given) != 1:
+            raise ValueError("Give one of objective, threshold and probability.")
+        if objective is not None:
+            self._settle(get_objective(objective))
+            return self
+        if len(self._detectors) > 1:
+            raise ValueError("A threshold or a probability can be set for two classes; for more, give an objective.")
+        (detector,) = self._detectors
+        detector.threshold = (
+            float(threshold) if threshold is not None else float(detector.calibrator.score_at(np.asarray(probability)))
+        )
+        self._describe(None)
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """How far the score is above the boundary: positive for `classes_[1]`, or for each class.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        parts = zip(self._signs, self._detectors, self._scores(X), strict=True)
+        if self.classes_.size == 2:
+            ((sign, detector, scores),) = parts
+            return np.asarray(sign * (scores - detector.threshold))
+        return np.column_stack([
+            sign * (_logit(detector.probability(scores)) - _logit(detector.probability_threshold))
+            for sign, detector, scores in parts
+        ])  # fmt: skip
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class on whose side of its boundary a row is, or furthest of several.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            # A score on the boundary is negative, whichever class that is.
+            return self.classes_[np.where(scores > 0 if self._signs[0] > 0 else scores >= 0, 1, 0)]
+        return self.classes_[scores.argmax(axis=1)]
+
+    def predict_proba(self, X: Any) -> Array:
+        """Calibrated probabilities of the classes; of two, strictly increasing in the score.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        parts = zip(self._signs, self._detectors, self._scores(X), strict=True)
+        own = [
+            detector.probability(scores) if sign > 0 else 1.0 - detector.probability(scores)
+            for sign, detector, scores in parts
+        ]
+        if self.classes_.size == 2:
+            return np.column_stack([1.0 - own[0], own[0]])
+        shares = np.column_stack(own)
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of `predict_proba`.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        return np.log(self.predict_proba(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.sparse = False
+        return tags
+
+    # --- fitting ---
+
+    def _plan(self, y: NDArray[Any], weight: Array, classes: NDArray[Any], started: float) -> Plan:
+        """How much work to do for tables of this size."""
+        sizes = np.array([np.count_nonzero(y == label) for label in classes])
+        rarest, least = classes[sizes.argmin()], int(sizes.min())
+        folds = self.folds or (10 if least < _MANY else 5)
+        if least < (self.folds or 5):
+            trust = "how well it is found is anyone's guess" if least == 1 else "what is said of it will be rough"
+            warnings.warn(
+                f"Class {_plain(rarest)!r} has {least} row{'s' * (least > 1)} only, so that {max(2, least)} folds are "
+                f"used: {trust}.",
+                UserWarning,
+                stacklevel=4,
+            )
+        folds = max(2, min(folds, least))
+        repeats = 2 if least < _FEW else 1
+        if self.time_budget == "fast":
+            return Plan(screen=0, folds=folds, repeats=1)
+        if self.time_budget == "thorough":
+            return Plan(screen=4000, folds=folds, repeats=10 if least < _FEW else 3)
+        rows = int(np.clip(y.size // 5, 4000, 8000))
+        return Plan(folds=folds, repeats=repeats, rows=rows, seconds=float(self.time_budget), started=started)
+
+    def _sides(self, y: NDArray[Any], weight: Array, classes: NDArray[Any], place: int) -> tuple[float, Mask]:
+        """The positive rows, of the rarer side or the one that is named, and the sign that makes scores the class's."""
+        own = y == classes[place]
+        if classes.size == 2 and self.pos_label is not None:
+            sign = 1.0 if classes[1] == self.pos_label else -1.0
+        else:
+            sign = 1.0 if minority_is_positive(own, weight) else -1.0
+        return sign, own if sign > 0 else ~own
+
+    def _warn_if_shortened(self) -> None:
+        short = [detector.committee.shortened for detector in self._detectors if detector.committee.shortened]
+        if short:
+            warnings.warn(f"time_budget={self.time_budget:g} s was too short: {short[-1]}.", UserWarning, stacklevel=4)
+
+    def _check_pos_label(self, classes: NDArray[Any]) -> None:
+        if self.pos_label is None:
+            return
+        if classes.size > 2:
+            raise ValueError(f"pos_label is for two classes, and these are {classes.size}: leave it out.")
+        if self.pos_label not in classes.tolist():
+            raise ValueError(f"pos_label={self.pos_label!r} is not one of the classes {classes.tolist()}.")
+
+    # --- the operating point ---
+
+    def _settle(self, objective: Objective) -> None:
+        """Cut where the objective says."""
+        missed = [repr(detector.label) for detector in self._detectors if not detector.cut_for(objective)]
+        if missed:
+            of = "" if self.classes_.size == 2 else f" for class {', '.join(missed)}"
+            warnings.warn(
+                f"No threshold reaches a {objective}{of} on rows that were not trained on: the nearest one is taken.",
+                UserWarning,
+                stacklevel=4,
+            )
+        self._describe(objective)
+
+    def _describe(self, objective: Objective | None) -> None:
+        """What follows from where the scores are cut."""
+        detectors = self._detectors
+        self.objective_ = "set by hand" if objective is None else str(objective)
+        estimates = {detector.label: detector.estimates(objective) for detector in detectors}
+        curves = {detector.label: detector.curve(objective) for detector in detectors}
+        if self.classes_.size == 2:
+            (detector,) = detectors
+            self.threshold_, self.probability_threshold_ = detector.threshold, detector.probability_threshold
+            self.estimates_, self.operating_curve_ = estimates[detector.label], curves[detector.label]
+            self.oof_scores_, self.oof_positive_ = detector.unseen, detector.positive
+        else:
+            self.threshold_ = np.array([detector.threshold for detector in detectors])
+            self.probability_threshold_ = np.array([detector.probability_threshold for detector in detectors])
+            self.estimates_ = pd.concat(estimates, names=["class", "metric"])
+            self.operating_curve_ = curves
+        tried = [{"class": detector.label, **row} for detector in detectors for row in detector.committee.screened]
+        self.cv_results_ = pd.DataFrame(tried)
+        self.summary_ = Summary(self._table_lines() + [line for d in detectors for line in self._lines(d, estimates)])
+
+    def _table_lines(self) -> list[tuple[str, str]]:
+        done, encoder = self._fitted, self._encoder
+        sample = f", of which {done.used:,} were learned from" if done.used < done.rows else ""
+        kind = "exact kernels" if done.used <= done.plan.exact else f"a Nyström map of {done.plan.landmarks} landmarks"
+        without = f" (without two values: {', '.join(encoder.left_out_[:5])})" if encoder.left_out_ else ""
+        return [
+            ("rows", f"{done.rows:,}{sample}"),
+            ("columns", f"{self.n_features_in_}, as {len(encoder.names_)} numbers{without}"),
+            ("machines", f"{kind}, {done.plan.folds} folds; fitted in {done.seconds:.1f} s"),
+        ]
+
+    def _lines(self, detector: Detector, estimates: dict[Any, pd.DataFrame]) -> list[tuple[str, str]]:
+        count, committee = np.count_nonzero(detector.positive), detector.committee
+        share = detector.weight[detector.positive].sum() / detector.weight.sum()
+        called = f"called so above a probability of {detector.probability_threshold:.3g}"
+        lines = [
+            (f"class {detector.label!r}", f"{count:,} rows, {share:.2%} of the weight"),
+            ("  lenses", ", ".join(member.name for member in committee.members)),
+            ("  boundary", f"{self.objective_}: {called}"),
+        ]
+        for name in ("gmean", "recall", "precision", "auc"):
+            value, low, high = estimates[detector.label].loc[name]
+            lines.append((f"  {name}", f"{value:.3f} on rows not seen (95 % interval {low:.3f} to {high:.3f})"))
+        if count < _FEW:
+            lines.append(("  note", f"{count} rows of the class are few: trust the intervals, not the values"))
+        if committee.shortened:
+            lines.append(("  note", f"time was short: {committee.shortened}"))
+        return lines
+
+    # --- prediction ---
+
+    def _scores(self, X: Any) -> list[Array]:
+        numbers = self._encoder.transform(validate_table(self, as_table(X)))
+        elements = numbers.shape[0] * self._detectors[0].committee.members[0].machine.support.size
+        with Workers(1 if elements < 3_000_000 else count_threads(self.n_jobs)) as workers:
+            return [detector.score(numbers, workers) for detector in self._detectors]
+
+
+def _counting(bar: Any, total: int) -> Any:
+    """A function that moves the bar on by one step, with a note."""
+    done = 0
+
+    def report(stage: str) -> None:
+        nonlocal done
+        done += 1
+        if bar is not None:
+            bar(done, total, stage)
+
+    return report
+
+
+def _plain(label: Any) -> Any:
+    """A label as it is written in Python, not as a NumPy scalar."""
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _logit(probability: Any) -> Any:
+    return np.log(probability) - np.log1p(-np.asarray(probability))
+
+
+def _canonical(X: Array, y: NDArray[Any], weight: Array) -> tuple[Array, NDArray[Any], Array]:
+    """Rows in an order of their own, those of whole weights repeated: the order and the weights given do not matter."""
+    if (weight == np.rint(weight)).all() and weight.max() > 1 and weight.sum() <= 1_000_000:
+        times = weight.astype(np.intp)
+        X, y, weight = X.repeat(times, axis=0), y.repeat(times), np.ones(int(times.sum()))
+    codes = np.unique(y, return_inverse=True)[1]
+    order = np.lexsort((_keys(X, weight), codes, _keys(X.astype(np.float32), weight)))
+    return X[order], y[order], weight[order]
+
+
+def _keys(X: NDArray[np.floating], weight: Array) -> NDArray[np.uint64]:
+    """A number for each row that depends on what is in it only."""
+    rows = pd.DataFrame(X + X.dtype.type(0))  # one zero, not two
+    return pd.util.hash_pandas_object(rows.assign(weight=weight), index=False).to_numpy()
+
+
+def _working_rows(
+    X: Array, y: NDArray[Any], weight: Array, classes: NDArray[Any], seed: int
+) -> tuple[Array, NDArray[Any], Array]:
+    """Up to so many rows, at weights that keep the share of each class."""
+    if y.size <= _ROWS:
+        return X, y, weight
+    totals = np.array([weight[y == label].sum() for label in classes])
+    common = y == classes[totals.argmax()]
+    rows = some_rows(np.arange(y.size), ~common, _ROWS, 0.5, seed)
+    X, y, weight, common = X[rows], y[rows], weight[rows].copy(), common[rows]
+    for label, total in zip(classes, totals, strict=True):
+        weight[y == label] *= total / weight[y == label].sum()
+    return X, y, weight

@@ -1,0 +1,581 @@
+"""Curves over the number of rows and over parameters, and maps over two parameters of a finished search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import model_selection
+
+from . import _common as common
+
+__all__ = ["HeatMapDisplay", "LearningCurveDisplay", "ValidationCurveDisplay"]
+
+Array = NDArray[np.float64]
+
+_LOG = 30.0  # values that span more than this factor stand on a logarithmic axis
+_MANY = 120  # cells with a number in each at most
+
+
+def _restyle(display: Any, kwargs: dict[str, Any]) -> None:
+    """Colours, names and a legend aside for scikit-learn's two curve displays, where nothing else was asked for."""
+    names = {"Train": ("training", common.GREY), "Test": ("validation", common.GREEN)}
+    of_line, of_band = set(kwargs.get("line_kw") or {}), set(kwargs.get("fill_between_kw") or {})
+    lines = display.lines_ or []
+    for line, band in zip(lines, display.fill_between_ or [None] * len(lines), strict=True):
+        name, color = names.get(line.get_label(), (line.get_label(), line.get_color()))
+        line.set_label(name)
+        if not {"color", "c"} & of_line:
+            line.set_color(color)
+        if "marker" not in of_line:
+            line.set(marker="o", markersize=3.5)
+        if band is not None and not {"color", "facecolor", "fc", "alpha"} & of_band:
+            band.set(facecolor=line.get_color(), edgecolor="none", alpha=0.16)
+    display.ax_.set_ylabel(_title(display.ax_.get_ylabel()))
+    common.legend_above(display.ax_)
+
+
+class LearningCurveDisplay(model_selection.LearningCurveDisplay):  # type: ignore[misc]
+    """Scores over the number of training rows: scikit-learn's display in the colours of this package.
+
+    See Also
+    --------
+    sklearn.model_selection.LearningCurveDisplay : Parameters, attributes and `from_estimator`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from evenmargin import LinearSVM
+    >>> from evenmargin.display import LearningCurveDisplay
+    >>> X, y = make_classification(200, weights=[0.8], random_state=0)
+    >>> display = LearningCurveDisplay.from_estimator(
+    ...     LinearSVM(class_weight="balanced"), X, y, scoring="roc_auc", train_sizes=[0.5, 1.0]
+    ... )
+    >>> display.test_scores.shape
+    (2, 5)
+    """
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> LearningCurveDisplay:
+        """Draw the curves; keyword arguments are those of scikit-learn's display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None: of a new figure.
+        **kwargs : dict
+            See `sklearn.model_selection.LearningCurveDisplay.plot`.
+
+        Returns
+        -------
+        self
+        """
+        super().plot(common.get_axes(ax), **kwargs)
+        _restyle(self, kwargs)
+        self.ax_.set_xlabel("Training rows")
+        return self
+
+
+class ValidationCurveDisplay(model_selection.ValidationCurveDisplay):  # type: ignore[misc]
+    """Scores over one parameter: scikit-learn's display, also from a search that is finished.
+
+    The best validation score is ringed. Values that are not numbers stand at equal distances.
+
+    See Also
+    --------
+    sklearn.model_selection.ValidationCurveDisplay : Parameters, attributes and `from_estimator`.
+    HeatMapDisplay : Two parameters at once.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from evenmargin import LinearSVM
+    >>> from evenmargin.display import ValidationCurveDisplay
+    >>> X, y = make_classification(200, weights=[0.8], random_state=0)
+    >>> grid = {"alpha": [1e-3, 1e-1, 10.0], "class_weight": [None, "balanced"]}
+    >>> search = GridSearchCV(LinearSVM(), grid, scoring="roc_auc").fit(X, y)
+    >>> display = ValidationCurveDisplay.from_cv_results(search, "alpha")
+    >>> display.param_range
+    array([1.e-03, 1.e-01, 1.e+01])
+    >>> display.test_scores.shape
+    (3, 5)
+    """
+
+    param_range: Any
+    train_scores: Any
+    test_scores: Any
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> ValidationCurveDisplay:
+        """Draw the curves; keyword arguments are those of scikit-learn's display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None: of a new figure.
+        **kwargs : dict
+            See `sklearn.model_selection.ValidationCurveDisplay.plot`.
+
+        Returns
+        -------
+        self
+        """
+        ax = common.get_axes(ax)
+        if self.train_scores is None:
+            kwargs = {**kwargs, "score_type": "test"}
+        values, train = self.param_range, self.train_scores
+        numbers = _as_numbers(values)
+        places = np.arange(len(values), dtype=np.float64) if numbers is None else numbers
+        # scikit-learn's own plot takes numbers, and scores of both kinds; what was given comes back below.
+        self.param_range = places
+        self.train_scores = np.full_like(self.test_scores, np.nan) if train is None else train
+        try:
+            super().plot(ax, **kwargs)
+        finally:
+            self.param_range, self.train_scores = values, train
+        _restyle(self, kwargs)
+        _scale(ax, numbers, values)
+        self._ring(places, kwargs)
+        return self
+
+    def _ring(self, places: Array, kwargs: dict[str, Any]) -> None:
+        means = self.test_scores.mean(axis=1)
+        self.best_ = None
+        if not self.lines_ or kwargs.get("score_type", "both") == "train" or np.isnan(means).all():
+            return
+        best = int(np.nanargmax(means))
+        height = -means[best] if kwargs.get("negate_score", False) else means[best]
+        (self.best_,) = self.ax_.plot(
+            places[best], height, "o", markersize=10, markerfacecolor="none", markeredgewidth=1.4,
+            markeredgecolor=self.lines_[-1].get_color(),
+        )  # fmt: skip
+
+    @classmethod
+    def from_cv_results(
+        cls,
+        search_or_results: Any,
+        param: str,
+        *,
+        score: str | None = None,
+        fixed: Mapping[str, Any] | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> ValidationCurveDisplay:
+        """Draw one parameter of a finished search, the others at their best values.
+
+        Parameters
+        ----------
+        search_or_results : fitted search, or dict or DataFrame of results
+            An object with `cv_results_`, such as GridSearchCV, or these results.
+        param : str
+            Its name in the search.
+        score : str, default=None
+            Which score, if there are several; None: the one the search refits by, or the only one.
+        fixed : dict, default=None
+            Values for other parameters; the rest take those of the best candidate that has them.
+        ax : matplotlib Axes, default=None
+        **kwargs : dict
+            For `plot`.
+
+        Returns
+        -------
+        ValidationCurveDisplay
+            With a band of training scores where the search had ``return_train_score=True``.
+        """
+        common.check_matplotlib()
+        results = _Results.of(search_or_results, score)
+        chosen = results.along(param, dict(fixed or {}))
+        order = list(chosen)
+        values: Any = list(chosen.values())
+        numbers = _as_numbers(values)
+        if numbers is not None:
+            order, values = [order[k] for k in np.argsort(numbers)], np.sort(numbers)
+        train = results.splits("train")
+        display = cls(
+            param_name=param,
+            param_range=values,
+            train_scores=None if train is None else train[order],
+            test_scores=results.splits("test")[order],
+            score_name=_title(results.title, kwargs.get("negate_score", False)),
+        )
+        return display.plot(ax, **kwargs)
+
+
+@dataclass(eq=False, repr=False)
+class HeatMapDisplay:
+    """Scores of a finished search over two of its parameters, the best cell framed.
+
+    Make one with `from_cv_results`.
+
+    Parameters
+    ----------
+    x_values, y_values : list
+        The parameters' values, ascending if they are numbers.
+    scores : ndarray of shape (len(y_values), len(x_values))
+        NaN where the search tried nothing.
+    x_name, y_name : str
+    score_name : str, default="Score"
+
+    Attributes
+    ----------
+    best : tuple of two ints
+        Row and column of the best cell.
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    im_ : matplotlib AxesImage
+    text_ : list of matplotlib Text
+        The scores in the cells, if these are few.
+    best_ : matplotlib Rectangle
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from evenmargin import KernelSVM
+    >>> from evenmargin.display import HeatMapDisplay
+    >>> X, y = make_classification(120, weights=[0.8], random_state=0)
+    >>> search = GridSearchCV(KernelSVM(), {"C": [0.1, 1.0, 10.0], "gamma": [0.01, 0.1]}, cv=3).fit(X, y)
+    >>> display = HeatMapDisplay.from_cv_results(search, "C", "gamma")
+    >>> display.scores.shape
+    (2, 3)
+    """
+
+    x_values: list[Any]
+    y_values: list[Any]
+    scores: Array
+    x_name: str
+    y_name: str
+    score_name: str = "Score"
+
+    @property
+    def best(self) -> tuple[int, int]:
+        row, column = np.unravel_index(int(np.nanargmax(self.scores)), self.scores.shape)
+        return int(row), int(column)
+
+    def plot(self, ax: Any = None, *, cmap: Any = "viridis", colorbar: bool = True, **kwargs: Any) -> HeatMapDisplay:
+        """Draw the map.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None: of a new figure.
+        cmap : str or matplotlib Colormap, default="viridis"
+        colorbar : bool, default=True
+        **kwargs : dict
+            For matplotlib's `imshow`.
+
+        Returns
+        -------
+        self
+        """
+        self.ax_ = ax = common.get_axes(ax)
+        self.figure_ = ax.figure
+        finite = self.scores[np.isfinite(self.scores)]
+        # A few very bad cells must not take all the colours.
+        lowest, middle, highest = float(finite.min()), float(np.median(finite)), float(finite.max())
+        floor = max(lowest, middle - 3.0 * (highest - middle)) if highest > middle else lowest
+        drawn = {"origin": "lower", "aspect": "auto", "cmap": cmap, "vmin": floor, "vmax": highest, **kwargs}
+        self.im_ = ax.imshow(self.scores, **drawn)
+        ax.set_facecolor("#E5E5E5")
+        if colorbar:
+            self.figure_.colorbar(
+                self.im_, ax=ax, label=self.score_name, extend="min" if floor > lowest else "neither", pad=0.03
+            )
+        self._write()
+        row, column = self.best
+        import matplotlib.patches as patches
+
+        self.best_ = patches.Rectangle(
+            (column - 0.5, row - 0.5),
+            1,
+            1,
+            fill=False,
+            edgecolor=common.POSITIVE,
+            linewidth=2.5,
+            clip_on=False,
+            zorder=3,
+        )
+        ax.add_patch(self.best_)
+        _ticks(ax.xaxis, self.x_values, room=10)
+        _ticks(ax.yaxis, self.y_values, room=14)
+        ax.set(xlabel=self.x_name, ylabel=self.y_name)
+        return self
+
+    def _write(self) -> None:
+        self.text_ = []
+        if self.scores.size > _MANY or self.scores.shape[1] > 12:
+            return
+        size = "small" if self.scores.shape[1] <= 8 else "x-small"
+        for row, column in np.ndindex(*self.scores.shape):
+            value = self.scores[row, column]
+            if np.isfinite(value):
+                red, green, blue, _ = self.im_.cmap(self.im_.norm(value))
+                color = "black" if 0.3 * red + 0.59 * green + 0.11 * blue > 0.5 else "white"
+                text = f"{value:.3f}" if abs(value) < 10 else f"{value:.3g}"
+                self.text_.append(
+                    self.ax_.text(column, row, text, ha="center", va="center", color=color, fontsize=size)
+                )
+
+    @classmethod
+    def from_cv_results(
+        cls,
+        search_or_results: Any,
+        x: str,
+        y: str,
+        *,
+        score: str | None = None,
+        reduce: str = "max",
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> HeatMapDisplay:
+        """Draw the scores of a finished search over two parameters.
+
+        Parameters
+        ----------
+        search_or_results : fitted search, or dict or DataFrame of results
+            An object with `cv_results_`, such as GridSearchCV, or these results.
+        x, y : str
+            The parameters' names in the search.
+        score : str, default=None
+            Which score, if there are several; None: the one the search refits by, or the only one.
+        reduce : {"max", "mean"}, default="max"
+            What to make of the candidates that differ in other parameters only.
+        ax : matplotlib Axes, default=None
+        **kwargs : dict
+            For `plot`.
+
+        Returns
+        -------
+        HeatMapDisplay
+        """
+        common.check_matplotlib()
+        if reduce not in ("max", "mean"):
+            raise ValueError(f"reduce={reduce!r} is unknown; choose 'max' or 'mean'.")
+        if x == y:
+            raise ValueError(f"x and y are both {x!r}: name two parameters.")
+        results = _Results.of(search_or_results, score)
+        for name in (x, y):
+            results.check(name)
+        cells: dict[tuple[int, int], list[float]] = {}
+        x_values, y_values = results.values(x), results.values(y)
+        for candidate, mean in zip(results.candidates, results.means, strict=True):
+            if x in candidate and y in candidate and not np.isnan(mean):
+                place = (_index(y_values, candidate[y]), _index(x_values, candidate[x]))
+                cells.setdefault(place, []).append(float(mean))
+        if not cells:
+            raise ValueError(f"No candidate of the search has both {x!r} and {y!r} and a score.")
+        scores = np.full((len(y_values), len(x_values)), np.nan)
+        for place, found in cells.items():
+            scores[place] = max(found) if reduce == "max" else float(np.mean(found))
+        return cls(x_values, y_values, scores, x, y, _title(results.title)).plot(ax, **kwargs)
+
+
+# --- results of a search ---
+
+
+@dataclass(frozen=True)
+class _Results:
+    """The candidates of a search with one of its scores."""
+
+    candidates: list[dict[str, Any]]
+    means: Array
+    score: str
+    columns: dict[str, Any]
+    title: str
+    chosen: int | None
+
+    @classmethod
+    def of(cls, search_or_results: Any, score: str | None) -> _Results:
+        columns = _columns(search_or_results)
+        known = [name.removeprefix("mean_test_") for name in columns if name.startswith("mean_test_")]
+        if not known:
+            raise ValueError("The results have no column mean_test_…: give a fitted search or its cv_results_.")
+        by_default = score is None
+        if score is None:
+            refit = getattr(search_or_results, "refit", None)
+            score = refit if isinstance(refit, str) and refit in known else known[0]
+            if len(known) > 1 and score != refit:
+                raise ValueError(f"The search has several scores: name one of {', '.join(map(repr, known))} as score.")
+        if score not in known:
+            raise ValueError(f"score={score!r} is not in the results, which have {', '.join(map(repr, known))}.")
+        scoring = getattr(search_or_results, "scoring", None)
+        means = np.asarray(columns[f"mean_test_{score}"], dtype=np.float64)
+        return cls(
+            candidates=_candidates(columns),
+            means=means,
+            score=score,
+            columns=columns,
+            title=scoring if score == "score" and isinstance(scoring, str) else score,
+            chosen=getattr(search_or_results, "best_index_", None) if by_default else None,
+        )
+
+    def splits(self, kind: str) -> Any:
+        """Scores of each candidate in each fold; of means alone where the folds are not told."""
+        found: list[Array] = []
+        while (name := f"split{len(found)}_{kind}_{self.score}") in self.columns:
+            found.append(np.asarray(self.columns[name], dtype=np.float64))
+        if found:
+            return np.column_stack(found)
+        mean = self.columns.get(f"mean_{kind}_{self.score}")
+        return None if mean is None else np.asarray(mean, dtype=np.float64)[:, None]
+
+    def along(self, param: str, fixed: dict[str, Any]) -> dict[int, Any]:
+        """The candidates that differ from the best one in `param` only, each with its value of it."""
+        for name in (param, *fixed):
+            self.check(name)
+        if param in fixed:
+            raise ValueError(f"{param!r} is the parameter to draw: leave it out of fixed.")
+
+        def others(k: int) -> dict[str, Any]:
+            return {name: value for name, value in self.candidates[k].items() if name != param}
+
+        matching = [
+            k for k, candidate in enumerate(self.candidates)
+            if param in candidate and all(name in candidate and _same(candidate[name], v) for name, v in fixed.items())
+        ]  # fmt: skip
+        if not matching:
+            raise ValueError(f"No candidate of the search has {param!r} with the fixed values {fixed!r}.")
+        best = self.chosen
+        if best not in matching:
+            best = max(matching, key=lambda k: -math.inf if np.isnan(self.means[k]) else self.means[k])
+        rest, found = others(best), dict[int, Any]()
+        for k in matching:
+            value, here = self.candidates[k][param], others(k)
+            alike = here.keys() == rest.keys() and all(_same(here[name], rest[name]) for name in rest)
+            if alike and not any(_same(value, seen) for seen in found.values()):
+                found[k] = value
+        if len(found) < 2:
+            raise ValueError(
+                f"Only one candidate has the best values of the other parameters, so there is nothing to draw over "
+                f"{param!r}: a grid search tries several."
+            )
+        return found
+
+    def check(self, name: str) -> None:
+        known = dict.fromkeys(name for candidate in self.candidates for name in candidate)
+        if name not in known:
+            raise ValueError(f"{name!r} is not a parameter of the search, which has {', '.join(map(repr, known))}.")
+
+    def values(self, name: str) -> list[Any]:
+        """The values that were tried, ascending if they are numbers."""
+        seen: list[Any] = []
+        for candidate in self.candidates:
+            if name in candidate and not any(_same(candidate[name], value) for value in seen):
+                seen.append(candidate[name])
+        numbers = _as_numbers(seen)
+        return seen if numbers is None else [seen[k] for k in np.argsort(numbers, kind="stable")]
+
+
+def _columns(search_or_results: Any) -> dict[str, Any]:
+    results = getattr(search_or_results, "cv_results_", search_or_results)
+    if isinstance(results, Mapping):
+        return dict(results)
+    if hasattr(results, "columns") and hasattr(results, "__getitem__"):  # a frame, of pandas or polars
+        return {str(name): results[name].to_numpy() for name in results.columns}
+    raise ValueError(
+        f"{type(search_or_results).__name__} holds no results of a search: give a fitted search, or its cv_results_ "
+        "as a dict or DataFrame."
+    )
+
+
+def _candidates(columns: dict[str, Any]) -> list[dict[str, Any]]:
+    """The parameters of each candidate, without those it does not have."""
+    params = columns.get("params")
+    if params is not None and all(isinstance(candidate, Mapping) for candidate in params):
+        return [dict(candidate) for candidate in params]
+    named = {name.removeprefix("param_"): column for name, column in columns.items() if name.startswith("param_")}
+    if not named:
+        raise ValueError("The results name no parameters: they need params, or a column param_… for each.")
+    n = len(next(iter(named.values())))
+    return [
+        {name: column[k] for name, column in named.items() if not _missing(column[k])} for k in range(n)
+    ]  # fmt: skip
+
+
+def _missing(value: Any) -> bool:
+    return value is np.ma.masked or (isinstance(value, float) and math.isnan(value))
+
+
+def _same(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    try:
+        return type(a) is type(b) and bool(a == b) if isinstance(a, bool) or isinstance(b, bool) else bool(a == b)
+    except (TypeError, ValueError):
+        return repr(a) == repr(b)  # arrays and the like
+
+
+def _index(values: list[Any], value: Any) -> int:
+    return next(k for k, seen in enumerate(values) if _same(seen, value))
+
+
+def _as_numbers(values: Any) -> Array | None:
+    """The values as an array, if all are finite numbers."""
+    if all(isinstance(value, Real | np.number) and not isinstance(value, bool | np.bool_) for value in values):
+        numbers = np.asarray(list(values), dtype=np.float64)
+        return numbers if np.isfinite(numbers).all() else None
+    return None
+
+
+def _title(score: str, negated: bool = False) -> str:
+    """A score's name as a reader would write it."""
+    if negated:
+        score = score.removeprefix("neg_")
+    words = score.replace("neg_", "negative ").replace("_", " ")
+    words = (words[:1].upper() + words[1:]).replace("Roc auc", "ROC-AUC").replace("Gmean", "G-mean")
+    return words
+
+
+# --- axes ---
+
+
+def _scale(ax: Any, numbers: Array | None, values: Any) -> None:
+    if numbers is None:
+        ax.set_xscale("linear")
+        ax.set_xlim(-0.3, len(values) - 0.7)
+        _ticks(ax.xaxis, list(values), room=10)
+        return
+    low, high = float(numbers.min()), float(numbers.max())
+    if low > 0:
+        # Even steps up to some tens, such as 1, 2, …, 50 neighbours, read better as they are.
+        steps = np.diff(np.sort(numbers))
+        log = high / low >= _LOG and float(steps.max()) > 3.0 * float(steps.min())
+        ax.set_xscale("log" if log or (numbers.size == 2 and high / low >= _LOG) else "linear")
+    elif ax.get_xscale() == "symlog":
+        ax.set_xscale("symlog", linthresh=float(np.abs(numbers[numbers != 0]).min()))
+
+
+def _ticks(axis: Any, values: list[Any], room: int) -> None:
+    """A label for every value, or for every second, third, … where there are more than `room`."""
+    places = list(range(0, len(values), -(-len(values) // room)))
+    numbers = _as_numbers(values)
+    if numbers is None:
+        labels = [text if len(text) <= 18 else text[:17] + "…" for text in map(str, values)]
+        longest = max(map(len, labels))
+    else:
+        sizes = np.abs(numbers[numbers != 0])
+        powers = sizes.size > 0 and (sizes.min() < 1e-2 or sizes.max() >= 1e4)
+        labels = [_power(number) if powers else _short(number) for number in numbers]
+        longest = 6 if powers else max(map(len, labels))
+    axis.set_ticks(places, [labels[k] for k in places])
+    if axis.axis_name == "x" and longest * len(places) > 50:
+        for label in axis.get_ticklabels():
+            label.set(rotation=35, ha="right", rotation_mode="anchor")
+
+
+def _short(number: float) -> str:
+    return (f"{number:.3g}" if abs(number) < 1000 else f"{number:.4g}").replace("-", "−")
+
+
+def _power(number: float) -> str:
+    """3.2·10⁻⁴, with the first factor left out if it is 1."""
+    if number == 0:
+        return "0"
+    power = math.floor(math.log10(abs(number)) + 1e-9)
+    front = f"{number / 10.0**power:.2g}"
+    front = {"1": "", "-1": "-"}.get(front, front + r"{\cdot}")
+    return f"${front}10^{{{power}}}$"

@@ -1,0 +1,311 @@
+"""Nyström features with landmarks from every class.
+
+With landmarks L drawn from the rows, K ≈ K(X, L) K(L, L)⁻¹ K(L, X). For the
+eigenvalues λ and eigenvectors U of K(L, L) that are above rounding, the rows of
+
+    Z = K(X, L) · U · diag(λ)^(−1/2)
+
+have the inner products Z Zᵀ of that approximation, so that a linear machine on Z
+is one with the kernel. Landmarks drawn blindly are mostly rows of the majority, and
+kernel values among the minority are then the least exact; so they are drawn by class.
+Whether the machine that follows is better depends on the data: try both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from ._threads import Workers, count_threads, one_blas_thread
+from ._validation import (
+    Interval,
+    StrOptions,
+    check_is_fitted,
+    fit_context,
+    seed_from,
+    validate_rows,
+    validate_training,
+)
+from .kernels import RBF, Function, Kernel, Points, Precomputed, centre_of, get_kernel, kernel_matrix, reach
+
+__all__ = ["StratifiedNystroem"]
+
+_LOST = 1e-4  # error of an exponent from which distances are taken in float64
+_TILE = 512  # rows at a time
+_HELD = 64 << 20  # bytes of prepared landmarks that a call may hold
+
+
+class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Features whose inner products are nearly a kernel, with landmarks from every class.
+
+    Before a `LinearSVM` it makes a kernel machine for many rows: time and memory
+    grow with rows × landmarks.
+
+    Parameters
+    ----------
+    kernel : str, kernel or callable, default="rbf"
+        As in `KernelSVM`.
+    gamma : float, "scale" or "auto", default="scale"
+    degree : int, default=3
+    coef0 : float, default=0.0
+    n_components : int, default=100
+        Landmarks; all rows, where there are fewer.
+    stratify : {"balanced", "proportional"}, dict or None, default="balanced"
+        How many landmarks are rows of each class. "balanced": as many of each, or
+        all of a class that has fewer. "proportional": by the classes' weights, and
+        one of each at the least. A dict: this number for each label, in place of
+        `n_components`. None, or a fit without y: whatever comes.
+    random_state : int, RandomState or None, default=None
+    n_jobs : int or None, default=None
+        Threads over tiles of rows; None or −1 takes all cores. The answer does not
+        depend on it.
+
+    Attributes
+    ----------
+    components_ : ndarray or CSR of shape (landmarks, n_features)
+        The landmarks. With a precomputed kernel, their kernel values.
+    component_indices_ : ndarray of shape (landmarks,)
+        Which rows they are, ascending; none twice.
+    normalization_ : ndarray of shape (features out, landmarks)
+        What kernel values with the landmarks are multiplied by. Fewer rows than
+        landmarks where some landmarks say nothing new, up to rounding.
+    kernel_ : kernel
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+
+    See Also
+    --------
+    sklearn.kernel_approximation.Nystroem : Landmarks drawn from all rows alike.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from evenmargin import LinearSVM
+    >>> from evenmargin.nystroem import StratifiedNystroem
+    >>> X, y = make_classification(500, weights=[0.95], random_state=0)
+    >>> landmarks = StratifiedNystroem(n_components=40, random_state=0).fit(X, y)
+    >>> int(y[landmarks.component_indices_].sum())
+    20
+    >>> machine = make_pipeline(landmarks, LinearSVM(class_weight="balanced")).fit(X, y)
+    >>> machine.score(X, y) > 0.9
+    True
+    """
+
+    components_: Any
+    component_indices_: NDArray[np.intp]
+    normalization_: NDArray[np.float64]
+    kernel_: Any
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        "kernel": [str, callable, Kernel],
+        "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale", "auto"})],
+        "degree": [Interval(Integral, 1, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "stratify": [StrOptions({"balanced", "proportional"}), dict, None],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        n_components: int = 100,
+        stratify: Any = "balanced",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_components = n_components
+        self.stratify = stratify
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> StratifiedNystroem:
+        """Draw the landmarks.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+            Classes. Not looked at where `stratify` is None.
+        sample_weight : array-like of shape (n_samples,), default=None
+            The chance of a row, within its class, goes with its weight; a row of
+            weight 0 is never drawn.
+
+        Returns
+        -------
+        self
+        """
+        count_threads(self.n_jobs)
+        blind = y is None or self.stratify is None
+        if isinstance(self.stratify, Mapping) and y is None:
+            raise ValueError("stratify names labels, so fit needs the classes of the rows: call fit(X, y).")
+        shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
+        labels = np.zeros(shape[:1] or (1,), np.int8) if blind else y
+        X, labels, weight, classes = validate_training(self, X, labels, sample_weight)
+        if not weight.any():
+            raise ValueError("All sample weights are zero: no row is left to be a landmark.")
+        kernel = get_kernel(self.kernel, self.gamma, self.degree, self.coef0).settled(X, weight)
+        if isinstance(kernel, Precomputed) and X.shape[0] != X.shape[1]:
+            raise ValueError(f"kernel='precomputed' needs a square matrix to fit, not {X.shape[0]} × {X.shape[1]}.")
+        codes = np.searchsorted(classes, labels)
+        counts = self._counts(codes, weight, classes, blind)
+        rng = np.random.default_rng(seed_from(self.random_state))
+        drawn = _draw(codes, weight, counts, rng)
+        self.kernel_, self.component_indices_, self.components_ = kernel, drawn, X[drawn]
+        self.normalization_ = self._normalization(X.dtype)
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.floating]:
+        """The features of rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            With a precomputed kernel, kernel values with all rows of the fit.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features_out)
+            In float32 if X is.
+        """
+        check_is_fitted(self)
+        X = validate_rows(self, X)
+        into = np.ascontiguousarray(self.normalization_.T)
+        if isinstance(self.kernel_, Precomputed):
+            return np.asarray(X[:, self.component_indices_] @ into.astype(X.dtype))
+        right, dtype = self._right(X)
+        into, count = into.astype(dtype), into.shape[0]
+        out = np.empty((X.shape[0], into.shape[1]), X.dtype)
+        alone = Workers(1)  # within a tile of rows
+
+        def task(i: int) -> None:
+            rows = X[i : i + _TILE]
+            tile = pool.buffer(rows.shape[0] * count, dtype).reshape(rows.shape[0], count)
+            kernel_matrix(self.kernel_, rows, right, dtype=dtype, out=tile, workers=alone)
+            if dtype == out.dtype:
+                np.dot(tile, into, out=out[i : i + _TILE])
+            else:
+                out[i : i + _TILE] = tile @ into
+
+        small = X.shape[0] * count < 200_000
+        with Workers(1 if small else count_threads(self.n_jobs)) as pool:
+            pool.each(task, range(0, X.shape[0], _TILE))
+        return out
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = isinstance(self.kernel, Precomputed) or self.kernel == "precomputed"
+        tags.input_tags.sparse = not tags.input_tags.pairwise
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.normalization_.shape[0])
+
+    def _counts(
+        self, codes: NDArray[np.intp], weight: NDArray[np.float64], classes: NDArray[Any], blind: bool
+    ) -> NDArray[np.intp]:
+        """Landmarks of each class."""
+        sizes = np.bincount(codes[weight > 0], minlength=classes.size)
+        if isinstance(self.stratify, Mapping):
+            return _given_counts(self.stratify, sizes, classes)
+        total = min(int(self.n_components), int(sizes.sum()))
+        if blind or self.stratify == "balanced":
+            return _even_counts(sizes, total)
+        share = np.asarray(np.bincount(codes, weights=weight, minlength=classes.size), dtype=np.float64) / weight.sum()
+        return _proportional_counts(sizes, share, total)
+
+    def _normalization(self, dtype: Any) -> NDArray[np.float64]:
+        """diag(λ)^(−1/2) · Uᵀ of the landmarks' kernel matrix, without what is lost in rounding."""
+        L = self.components_
+        if isinstance(self.kernel_, Precomputed):
+            K = np.asarray(L.toarray() if issparse(L) else L)[:, self.component_indices_].astype(np.float64)
+        else:
+            K = np.asarray(kernel_matrix(self.kernel_, L, L, dtype=np.float64))
+        with one_blas_thread():  # its sums, and so the features, would depend on the number of threads
+            values, vectors = eigh(0.5 * (K + K.T))
+        # A direction of eigenvalue λ multiplies the rounding of kernel values by λ^(−1/2).
+        least = max(L.shape[0] * np.finfo(np.float64).eps, float(np.finfo(dtype).eps)) * float(values[-1])
+        keep = np.flatnonzero(values > max(least, 0.0))[::-1]
+        if keep.size == 0:
+            raise ValueError(
+                f"kernel={self.kernel!r} has no positive eigenvalue on the landmarks: choose other parameters of it, "
+                "or a kernel that is positive definite."
+            )
+        return np.ascontiguousarray((vectors[:, keep] / np.sqrt(values[keep])).T)
+
+    def _right(self, X: Any) -> tuple[Any, np.dtype[Any]]:
+        """The landmarks made ready, and the precision of tiles: float64 where float32 would lose distances."""
+        L, kernel, dtype = self.components_, self.kernel_, X.dtype
+        if isinstance(kernel, Function):
+            return L, np.dtype(np.float64)
+        centre = None if issparse(X) or issparse(L) else centre_of(kernel, L)
+        if isinstance(kernel, RBF) and reach(kernel, L, centre) * np.finfo(dtype).eps > _LOST:
+            dtype = np.dtype(np.float64)
+        return Points(kernel, L, dtype, centre, budget=_HELD), dtype
+
+
+def _even_counts(sizes: NDArray[np.intp], total: int) -> NDArray[np.intp]:
+    """As many of each class; what a small one lacks comes from the others."""
+    counts = np.zeros(sizes.size, np.intp)
+    for place, k in enumerate(np.argsort(sizes, kind="stable")):
+        counts[k] = min(int(sizes[k]), (total - int(counts.sum())) // (sizes.size - place))
+    return counts
+
+
+def _proportional_counts(sizes: NDArray[np.intp], share: NDArray[np.float64], total: int) -> NDArray[np.intp]:
+    """By weight, one of each class at the least; a class that is used up leaves the rest to the others."""
+    counts = np.minimum(sizes, 1) if total >= np.count_nonzero(sizes) else np.zeros_like(sizes)
+    for _ in range(total - int(counts.sum())):
+        # The class that is furthest behind its share.
+        behind = np.where(counts < sizes, total * share - counts, -np.inf)
+        counts[int(np.argmax(behind))] += 1
+    return counts
+
+
+def _given_counts(stratify: Mapping[Any, Any], sizes: NDArray[np.intp], classes: NDArray[Any]) -> NDArray[np.intp]:
+    unknown = sorted(set(stratify) - set(classes.tolist()), key=str)
+    if unknown:
+        raise ValueError(f"stratify has labels {unknown} that the rows have not; they have {classes.tolist()}.")
+    for label, count in stratify.items():
+        most = int(sizes[classes.tolist().index(label)])
+        if isinstance(count, bool) or not isinstance(count, Integral) or not 0 <= int(count) <= most:
+            raise ValueError(f"stratify: class {label!r} can give 0 to {most} landmarks, not {count!r}.")
+    counts = np.array([stratify.get(label, 0) for label in classes.tolist()], dtype=np.intp)
+    if not counts.any():
+        raise ValueError("stratify asks for no landmark at all: give at least one class a number above 0.")
+    return counts
+
+
+def _draw(
+    codes: NDArray[np.intp], weight: NDArray[np.float64], counts: NDArray[np.intp], rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Rows of each class, none twice, by chances that go with weights: those whose exponential clocks ring first."""
+    with np.errstate(divide="ignore"):
+        clock = rng.standard_exponential(codes.size) / weight
+    drawn = []
+    for k, count in enumerate(counts):
+        rows = np.flatnonzero((codes == k) & (weight > 0))
+        drawn.append(rows[np.argsort(clock[rows], kind="stable")[:count]])
+    return np.sort(np.concatenate(drawn))
