@@ -9,14 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix, random_array
+from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, polynomial_kernel, rbf_kernel, sigmoid_kernel
 from sklearn.svm import SVC
 
-from evenmargin import _core
+from evenmargin import KernelSVM, _core
 from evenmargin._threads import Workers, _libraries, one_blas_thread
 from evenmargin.gram import Cached, Streamed, Whole
 from evenmargin.kernels import (
     RBF,
+    Exponential,
     Function,
     Laplacian,
     Linear,
@@ -40,6 +42,22 @@ KINDS = [
     (Poly(0.1, 3, 1.0), lambda A, B: polynomial_kernel(A, B, gamma=0.1, degree=3, coef0=1.0)),
     (Sigmoid(0.01, -0.2), lambda A, B: sigmoid_kernel(A, B, gamma=0.01, coef0=-0.2)),
 ]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(("dtype", "apart", "close"), [(np.float64, 1e-13, 1e-6), (np.float32, 2e-6, 2e-3)])
+def test_the_exponential_kernel_keeps_half_of_the_digits_of_close_rows(dtype, apart, close, compiled):
+    found = kernel_matrix(Exponential(0.2), A, B, dtype=dtype, compiled=compiled)
+    assert np.abs(found - np.exp(-0.2 * cdist(A, B))).max() < apart
+    same = kernel_matrix(Exponential(0.2), A, A, dtype=dtype, compiled=compiled)
+    assert np.abs(same - np.exp(-0.2 * cdist(A, A))).max() < close
+
+
+def test_an_exponential_machine_is_that_of_its_kernel_matrix():
+    y = np.where(A[:, 0] * A[:, 1] > 9, 1, -1)
+    svm = KernelSVM(kernel="exponential", gamma=0.2, tol=1e-6).fit(A, y)
+    peer = SVC(kernel="precomputed", tol=1e-8).fit(np.exp(-0.2 * cdist(A, A)), y)
+    assert np.abs(svm.decision_function(B) - peer.decision_function(np.exp(-0.2 * cdist(B, A)))).max() < 1e-4
 
 
 @pytest.mark.parametrize(("kernel", "peer"), KINDS, ids=lambda kind: getattr(kind, "name", ""))

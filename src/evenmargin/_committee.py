@@ -33,7 +33,7 @@ from ._paths import solve_paths
 from ._threads import Workers
 from ._validation import ConvergenceWarning
 from ._views import PiecewiseLinear, QuantileNormal, Standard, View
-from .kernels import RBF, Kernel, Laplacian, kernel_dot, kernel_matrix
+from .kernels import RBF, Exponential, Kernel, kernel_dot, kernel_matrix
 from .linear import LinearSVM
 from .nystroem import StratifiedNystroem
 from .stopping import roc_auc
@@ -56,7 +56,7 @@ _LINEAR_TOL = 1e-2
 class Lens:
     """A view with its kernel.
 
-    kernel : RBF or Laplacian; its gamma is g/m
+    kernel : RBF or Exponential; its gamma is g/m
     grid : the g to choose from
     usual : g and C without a screen
     focused : columns are weighted by how much the score of a first machine changes with them
@@ -64,7 +64,7 @@ class Lens:
 
     name: str
     view: type[View]
-    kernel: type[RBF] | type[Laplacian]
+    kernel: type[RBF] | type[Exponential]
     grid: tuple[float, ...]
     usual: tuple[float, float]
     focused: bool = False
@@ -72,7 +72,7 @@ class Lens:
 
 LENSES = (
     Lens("standard", Standard, RBF, (0.1, 0.4, 1.6, 6.4), (1.6, 1.0)),
-    Lens("ranks", QuantileNormal, Laplacian, (0.3, 1.0, 3.0), (1.0, 1.0)),
+    Lens("ranks", QuantileNormal, Exponential, (0.3, 1.0, 3.0), (1.0, 1.0)),
     Lens("ramps", PiecewiseLinear, RBF, (0.1, 0.4, 1.6), (0.4, 1.0), focused=True),
 )
 
@@ -465,7 +465,7 @@ def log_odds(scores: Array, positive: Mask, weight: Array) -> tuple[float, float
 def median_distance(lens: Lens, Z: Single) -> float:
     """The median of distances that are not 0, among some rows."""
     some = Z[:: -(-Z.shape[0] // _MEDIAN_ROWS)]
-    apart = pdist(some, "cityblock" if lens.kernel is Laplacian else "sqeuclidean")
+    apart = pdist(some, "euclidean" if lens.kernel is Exponential else "sqeuclidean")
     apart = apart[apart > 0]
     return float(np.median(apart)) if apart.size else 1.0
 

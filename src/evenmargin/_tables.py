@@ -37,8 +37,7 @@ def as_table(X: Any) -> Any:
         return X
     if issparse(X):
         raise TypeError(
-            "Sparse X is not supported here: use X.toarray() if it fits into memory, or LinearSVM, which takes it as it "
-            "is."
+            "Sparse X is not supported here: use X.toarray() if that fits into memory, or LinearSVM, which takes sparse X."
         )
     if type(X).__module__.split(".")[0] == "polars":
         return pd.DataFrame({name: X[name].to_numpy() for name in X.columns})

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from . import _core
 from ._threads import Workers
-from .kernels import RBF, Function, Points, Precomputed, centre_of, kernel_dot, kernel_matrix, reach
+from .kernels import RBF, Exponential, Function, Points, Precomputed, centre_of, kernel_dot, kernel_matrix, reach
 
 __all__ = ["Cached", "Gram", "Streamed", "Whole", "hold"]
 
@@ -251,6 +251,8 @@ def hold(
 
 def _size(kernel: Any, X: Any, diagonal: Array) -> float:
     """What the errors of float32 kernel values are in proportion to."""
+    if isinstance(kernel, Exponential):
+        return _ROUNDING**-0.5  # the root of a distance that is rounded
     if not isinstance(kernel, RBF):
         return float(np.abs(diagonal).max())
     some = X[:: max(1, X.shape[0] // 2000)]

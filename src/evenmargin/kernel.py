@@ -28,6 +28,7 @@ from ._validation import (
 from .density import DensityWeights
 from .kernels import (
     RBF,
+    Exponential,
     Function,
     Kernel,
     Laplacian,
@@ -72,11 +73,12 @@ class KernelSVM(Machine):
     alpha : float or None, default=None
         λ, as in `SGDClassifier`; if given it sets C = 1/(λ·n), n counting
         sample weights.
-    kernel : {"rbf", "laplacian", "linear", "poly", "sigmoid", "precomputed"}, a kernel or a callable, default="rbf"
+    kernel : {"rbf", "laplacian", "exponential", "linear", "poly", "sigmoid", "precomputed"}, a kernel or a callable, \
+            default="rbf"
         A kernel object sets its own parameters: ``RBF(sigma=1.5)``. A callable
         takes two matrices and returns the matrix of kernel values.
     gamma : float, "scale" or "auto", default="scale"
-        Of "rbf", "laplacian", "poly" and "sigmoid". "scale" is 1/(columns · variance of X), by
+        Of all but "linear" and "precomputed". "scale" is 1/(columns · variance of X), by
         sample weight; "auto" is 1/columns.
     degree : int, default=3
         Of "poly".
@@ -388,7 +390,7 @@ class KernelSVM(Machine):
         """Whether scores may be computed in float32, by trying, and around which number kernel values lie."""
         self._shift, self._single = 0.0, False
         vectors = self.support_vectors_
-        if vectors.shape[0] <= _FEW or not isinstance(self.kernel_, RBF | Laplacian | Linear | Poly):
+        if vectors.shape[0] <= _FEW or not isinstance(self.kernel_, RBF | Exponential | Laplacian | Linear | Poly):
             return
         if isinstance(self.kernel_, RBF):
             if reach(self.kernel_, vectors, centre_of(self.kernel_, vectors)) > 1e4:
@@ -450,7 +452,7 @@ def _check_digits(kernel: Kernel, X: Any) -> None:
 
 def _definite(kernel: Kernel, X: Any) -> bool:
     """Whether the kernel is positive definite, by its kind or on some rows; a warning if not."""
-    if isinstance(kernel, RBF | Laplacian | Linear) or (isinstance(kernel, Poly) and kernel.coef0 >= 0):
+    if isinstance(kernel, RBF | Exponential | Laplacian | Linear) or (isinstance(kernel, Poly) and kernel.coef0 >= 0):
         return True
     some = np.linspace(0, X.shape[0] - 1, min(X.shape[0], 300)).astype(np.intp)
     if isinstance(kernel, Precomputed):
