@@ -32,13 +32,14 @@ def test_the_demo_compares_plain_and_even_machines():
     figures = {}
     kind = None
     for line in done.stdout.splitlines():
-        if line.strip() in ("plain", "even margin"):
+        if line.strip() in ("plain", "even margin", "no tuning"):
             kind = line.strip()
         elif found := re.match(
             r"\s*([\w-]+(?: loss| kernel)?)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)", line
         ):
             figures[kind, found[1]] = [float(figure) for figure in found.groups()[1:]]
-    assert len(figures) == 13
+    assert len(figures) == 14
+    assert figures["no tuning", "automatic"][0] > 0.95
     for name in ("hinge", "log loss", "RBF kernel"):
         assert figures["even margin", name][0] > figures["plain", name][0] + 0.05
     for gmean, sensitivity, specificity, auc, _ in figures.values():
@@ -49,6 +50,7 @@ def test_the_demo_compares_plain_and_even_machines():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("page", ["README.md", "docs/guide.md"])
 def test_the_python_in_the_pages_runs(page):
+    pytest.importorskip("matplotlib").use("Agg")
     X, y = imbalanced()
     names = {"X": X, "y": y, "LinearSVM": LinearSVM, "batches": [(X, np.where(y > 0, "fraud", "fine"))]}
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.S)
