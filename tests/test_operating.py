@@ -452,9 +452,9 @@ def test_rates_have_the_wilson_interval_of_the_curve():
 
 
 @pytest.mark.parametrize("positives", [10, 30, 100])
-@pytest.mark.parametrize(("metric", "least"), [("recall", 0.91), ("gmean", 0.91), ("auc", 0.91)])
+@pytest.mark.parametrize(("metric", "least"), [("recall", 0.91), ("gmean", 0.91), ("roc_auc", 0.91)])
 def test_the_interval_holds_the_truth_as_often_as_it_says(positives, metric, least):
-    truth = {"recall": ndtr(1.0), "gmean": ndtr(1.0), "auc": ndtr(2.0 / math.sqrt(2.0))}[metric]
+    truth = {"recall": ndtr(1.0), "gmean": ndtr(1.0), "roc_auc": ndtr(2.0 / math.sqrt(2.0))}[metric]
     held, runs = 0, 200
     for seed in range(runs):
         scores, positive = two_normals(positives, 300, seed=seed)
@@ -465,7 +465,7 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(positives, metric, lea
 
 def test_no_miss_among_few_rows_is_no_certainty():
     scores, positive = np.append(np.zeros(50), np.ones(5)), np.append(np.zeros(50), np.ones(5))
-    for metric in ("recall", "gmean", "balanced_accuracy", "auc"):
+    for metric in ("recall", "gmean", "balanced_accuracy", "roc_auc"):
         interval = metric_interval(scores, positive, 0.5, metric)
         assert interval.value == interval.high == 1.0
         assert interval.low < 0.9
@@ -474,11 +474,11 @@ def test_no_miss_among_few_rows_is_no_certainty():
 def test_the_area_is_that_of_scikit_learn():
     scores, positive = two_normals()
     scores, weight = scores.round(1), np.random.default_rng(0).integers(0, 3, scores.size)
-    area = metric_interval(scores, positive, metric="auc", sample_weight=weight).value
+    area = metric_interval(scores, positive, metric="roc_auc", sample_weight=weight).value
     assert area == pytest.approx(roc_auc_score(positive, scores, sample_weight=weight))
 
 
-@pytest.mark.parametrize("metric", ["recall", "precision", "gmean", "auc", {"fn": 5, "fp": 1}])
+@pytest.mark.parametrize("metric", ["recall", "precision", "gmean", "roc_auc", {"fn": 5, "fp": 1}])
 def test_a_weight_is_a_repetition_for_intervals_too(metric):
     scores, positive = two_normals(20, 200)
     often = np.random.default_rng(0).integers(0, 4, scores.size)
@@ -488,7 +488,7 @@ def test_a_weight_is_a_repetition_for_intervals_too(metric):
 
 def test_rounds_of_cross_validation_are_averaged_and_not_taken_for_more_rows():
     scores, positive = two_normals()
-    for metric in ("recall", "gmean", "auc"):
+    for metric in ("recall", "gmean", "roc_auc"):
         once = metric_interval(scores, positive, 1.0, metric)
         assert_allclose(metric_interval([scores] * 5, positive, 1.0, metric), once)
     noise = np.random.default_rng(0).normal(0, 0.3, (5, scores.size))

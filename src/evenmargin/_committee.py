@@ -13,6 +13,11 @@ m the median of it. For each lens:
 
 Classes cost n/(2·n_class). Up to `Plan.exact` rows machines are exact, on up to
 `Plan.rows` of them each; above, they are linear on a Nyström map.
+
+Two things use the labels of all rows, and make out-of-fold scores look a little better
+than new rows will: the choice of g and C, and the logistic. For estimates there are
+scores whose logistic is of the other folds (`Committee.honest`), and the gain of the best
+g and C over those that the other folds would have chosen (`Committee.optimism`).
 """
 
 from __future__ import annotations
@@ -37,19 +42,23 @@ from .kernels import RBF, Exponential, Kernel, kernel_dot, kernel_matrix
 from .linear import LinearSVM
 from .nystroem import StratifiedNystroem
 from .stopping import roc_auc
+from .weights import row_costs
+
+__all__ = ["LENSES", "Case", "Committee", "Lens", "Look", "Plan", "assemble", "some_rows"]
 
 Array = NDArray[np.float64]
 Single = NDArray[np.float32]
 Index = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
-PRICES = (1.0, 10.0)  # C to choose from
+CS = (1.0, 10.0)  # to choose from
 _FOCUS = (0.4, 1.0)  # g and C of the machine whose slopes weight the columns
 _FOCUS_ROWS = 1000
 _MEDIAN_ROWS = 500
 _FEW = 256  # support vectors up to which scores are in float64
 _TOL = 1e-3
-_LINEAR_TOL = 1e-2
+_LINEAR_TOL, _LINEAR_ITERATIONS = 1e-2, 100
+_CHUNK = 20_000  # rows to score at a time: a view of them may have hundreds of columns
 
 
 @dataclass(frozen=True)
@@ -96,11 +105,11 @@ class Plan:
     landmarks: int = 500
     seconds: float = np.inf
     started: float = 0.0
-    share: tuple[int, int] = (0, 1)  # which of how many committees this is
+    turn: tuple[int, int] = (0, 1)  # which of how many committees this is
 
     def late(self, share: float, more: float = 0.0) -> bool:
         """Whether this share of the committee's time will be over in so many seconds."""
-        place, count = self.share
+        place, count = self.turn
         return time.perf_counter() + more > self.started + (place + share) / count * self.seconds
 
 
@@ -154,72 +163,166 @@ class Member:
 
 @dataclass
 class Committee:
-    """The members, what they say of rows they have not seen (one line for each repeat), and how they were chosen."""
+    """The members, what they say of rows they have not seen, and how they were chosen.
+
+    unseen : ndarray of shape (n,)
+        Scores of rows by machines that have not seen them.
+    honest : ndarray of shape (n,)
+        The same, with the logistic of the other folds.
+    fold : ndarray of shape (n,)
+        In which fold a row was, in the first repeat.
+    screened : list of dict
+        The settings that were tried.
+    optimism : dict
+        By how much the chosen settings look too good, in ROC-AUC and in G-mean.
+    shortened : str
+        What the time did not allow.
+    """
 
     members: list[Member] = field(default_factory=list)
-    unseen: Array = field(default_factory=lambda: np.empty((0, 0)))
-    fold: Index = field(default_factory=lambda: np.empty(0, np.intp))  # of each row, in the first repeat
+    unseen: Array = field(default_factory=lambda: np.empty(0))
+    honest: Array = field(default_factory=lambda: np.empty(0))
+    fold: Index = field(default_factory=lambda: np.empty(0, np.intp))
     screened: list[dict[str, Any]] = field(default_factory=list)
-    optimism: float = 0.0
-    shortened: str = ""  # what the time did not allow
+    optimism: dict[str, float] = field(default_factory=lambda: {"roc_auc": 0.0, "gmean": 0.0})
+    repeats: int = 1
+    shortened: str = ""
 
     def score(self, X: Array, workers: Workers | None = None) -> Array:
-        return np.mean([member.log_odds(X, workers) for member in self.members], axis=0)
+        parts = [
+            np.mean([member.log_odds(X[i : i + _CHUNK], workers) for member in self.members], axis=0)
+            for i in range(0, X.shape[0], _CHUNK)
+        ]
+        return np.concatenate(parts) if parts else np.empty(0)
+
+
+@dataclass
+class Case:
+    """The rows of one class against the rest, and what all steps on them need."""
+
+    positive: Mask
+    weight: Array
+    seed: int
+    workers: Workers
+
+    def only(self, rows: Index) -> Case:
+        return Case(self.positive[rows], self.weight[rows], self.seed, self.workers)
+
+    @property
+    def signs(self) -> Array:
+        return np.where(self.positive, 1.0, -1.0)
+
+    @property
+    def costs(self) -> Array:
+        """Both classes the same in total."""
+        return row_costs("balanced", self.positive, self.positive, self.weight)
 
 
 Split = tuple[Index, Index]  # rows to train on, rows to score
 
 
 def assemble(
-    looks: list[Look], positive: Mask, weight: Array, plan: Plan, seed: int, workers: Workers,
-    report: Callable[[str], None] = lambda stage: None,
-) -> Committee:  # fmt: skip
-    """Screen, cross-fit and average; see the module."""
-    committee, chosen = Committee(), {}
+    looks: Callable[[Lens], Look], case: Case, plan: Plan, report: Callable[[str], None] = lambda stage: None
+) -> Committee:
+    """Screen, cross-fit and average; see the module. `looks` shows the rows through a lens."""
+    committee, lenses = Committee(repeats=plan.repeats), list(LENSES)
     if plan.late(1.0):
-        committee.shortened = f"this is the default model, the lens {looks[0].lens.name!r} at its usual setting"
-        plan, looks = replace(plan, screen=0, folds=min(plan.folds, 3), repeats=1, rows=1000), looks[:1]
-    screen = _Sample.draw(positive, weight, plan.screen, seed)
-    for look in looks:
-        chosen[look.lens.name] = look.lens.usual
-        # The screens may take 40 % of the time, and the first lens is cross-fitted anyhow.
-        if plan.screen and not plan.late(0.4):
-            report(f"screening {look.lens.name}")
-            chosen[look.lens.name] = _screen(look, screen, plan.folds, seed, workers, committee)
-        elif plan.screen:
-            committee.shortened = "some lenses are at their usual setting"
-    rounds = [_folds(positive, plan.folds, seed + r) for r in range(plan.repeats)]
+        committee.shortened = f"this is the default model, the lens {lenses[0].name!r} at its usual setting"
+        plan = replace(plan, screen=0, folds=min(plan.folds, 3), repeats=1, rows=1000, exact=case.positive.size)
+        lenses = lenses[:1]
+    chosen = _settings(committee, lenses, looks, case, plan, report)
+    rounds = [_folds(case.positive, plan.folds, case.seed + r) for r in range(plan.repeats)]
     committee.fold = rounds[0]
-    unseen, slowest = [], 0.0
-    for place, look in enumerate(looks):
-        if place and plan.late(1.0, slowest):
-            committee.shortened = f"only {place} of {len(looks)} lenses were used"
+    scores, slowest = [], 0.0
+    for place, lens in enumerate(lenses):
+        if place and plan.late(1.0, 1.5 * slowest):
+            committee.shortened = f"only {place} of {len(lenses)} lenses were used"
             break
         started = time.perf_counter()
-        report(f"fitting {look.lens.name}")
-        member, scores = _cross_fit(look, chosen[look.lens.name], rounds, positive, weight, plan, seed, workers)
+        report(f"fitting {lens.name}")
+        member, own = _cross_fit(looks(lens), chosen[lens.name], rounds, case, plan)
         committee.members.append(member)
-        unseen.append(scores)
+        scores.append(own)
         slowest = max(slowest, time.perf_counter() - started)
-    committee.unseen = np.mean(unseen, axis=0)
+    parts = zip(committee.members, scores, strict=True)
+    committee.unseen = np.mean([member.slope * own + member.offset for member, own in parts], axis=0)
+    committee.honest = np.mean([_crossed_log_odds(own, rounds[0], case) for own in scores], axis=0)
     return committee
 
 
 # --- the screen ---
 
 
+def _settings(
+    committee: Committee, lenses: list[Lens], looks: Callable[[Lens], Look], case: Case, plan: Plan,
+    report: Callable[[str], None],
+) -> dict[str, tuple[float, float]]:  # fmt: skip
+    """g and C of each lens: the best of a screen, or the usual ones where there is no time for it."""
+    chosen = {lens.name: lens.usual for lens in lenses}
+    if not plan.screen:
+        return chosen
+    rows = some_rows(np.arange(case.positive.size), case.positive, plan.screen, 0.25, case.seed)
+    sample, gains, slowest = case.only(rows), [], 0.0
+    for lens in lenses:
+        if plan.late(0.4, slowest):  # the rest is for the cross-fitting
+            committee.shortened = "some lenses are at their usual setting"
+            break
+        started = time.perf_counter()
+        report(f"screening {lens.name}")
+        look = looks(lens)
+        screen = _screen(Look(lens, look.view, look.Z[rows], look.median), sample, min(plan.folds, 5))
+        chosen[lens.name] = screen.best
+        committee.screened += screen.table
+        gains.append(screen.optimism)
+        slowest = max(slowest, time.perf_counter() - started)
+    for name in committee.optimism:
+        committee.optimism[name] = float(np.mean([gain[name] for gain in gains])) if gains else 0.0
+    return chosen
+
+
 @dataclass
-class _Sample:
-    """Some rows, with the rare class over-represented."""
+class _Screen:
+    """The best setting of a lens, all that were tried, and how much too good the best looks."""
 
-    rows: Index
-    positive: Mask
-    weight: Array
+    best: tuple[float, float]
+    table: list[dict[str, Any]]
+    optimism: dict[str, float]
 
-    @classmethod
-    def draw(cls, positive: Mask, weight: Array, size: int, seed: int) -> _Sample:
-        rows = some_rows(np.arange(positive.size), positive, size, 0.25, seed) if size else np.arange(0)
-        return cls(rows, positive[rows], weight[rows])
+
+def _screen(look: Look, case: Case, folds: int) -> _Screen:
+    """The g and C with the best out-of-fold scores."""
+    fold = _folds(case.positive, folds, case.seed + 1000)
+    splits = _splits(fold, case.positive)
+    tried = [(g, C) for g in look.lens.grid for C in CS]
+    scores = np.empty((len(tried), fold.size))
+    for group in _groups(look.lens, splits, fold.size, fold.size):
+        for found in _fit(look, group, look.lens.grid, CS, case):
+            scores[:, found.test] = found.scores.reshape(len(tried), -1)
+    every = np.arange(fold.size)
+    merits = [_merits(own, case, every) for own in scores]
+    table = [
+        {"lens": look.lens.name, "g": g, "C": C, "rows": fold.size, **merit}
+        for (g, C), merit in zip(tried, merits, strict=True)
+    ]
+    best = _best(merits)
+    # What a choice by the other folds would have given.
+    nested = np.empty(fold.size)
+    for k in range(folds):
+        known = _rows_with_both(fold != k, case)
+        own = scores[_best([_merits(one, case, known) for one in scores])]
+        slope, offset = log_odds(own[known], case.only(known))
+        nested[fold == k] = slope * own[fold == k] + offset
+    would = _merits(nested, case, every)
+    return _Screen(tried[best], table, {name: max(0.0, merits[best][name] - would[name]) for name in would})
+
+
+def _merits(scores: Array, case: Case, rows: Index) -> dict[str, float]:
+    scores, positive, weight = scores[rows], case.positive[rows], case.weight[rows]
+    return {"roc_auc": roc_auc(positive, scores, weight), "gmean": smoothed_gmean(scores, positive, weight)}
+
+
+def _best(merits: list[dict[str, float]]) -> int:
+    return int(np.argmax([merit["roc_auc"] + merit["gmean"] for merit in merits]))
 
 
 def some_rows(rows: Index, positive: Mask, size: int, share: float, seed: int) -> Index:
@@ -230,29 +333,6 @@ def some_rows(rows: Index, positive: Mask, size: int, share: float, seed: int) -
     rare, others = (rng.permutation(rows[positive[rows] == kind]) for kind in (True, False))
     rare = rare[: max(int(share * size), size - others.size)]
     return np.sort(np.concatenate([rare, others[: size - rare.size]]))
-
-
-def _screen(
-    look: Look, sample: _Sample, folds: int, seed: int, workers: Workers, committee: Committee
-) -> tuple[float, float]:
-    """The g and C with the best out-of-fold scores on the sample."""
-    splits = _splits(_folds(sample.positive, folds, seed + 1000), sample.positive)
-    part = Look(look.lens, look.view, look.Z[sample.rows], look.median)
-    scores = np.empty((len(look.lens.grid), len(PRICES), sample.rows.size))
-    for group in _groups(look.lens, splits, sample.rows.size, sample.rows.size):
-        for found in _fit(part, group, look.lens.grid, PRICES, sample.positive, sample.weight, seed, workers):
-            scores[:, :, found.test] = found.scores
-    best, result = -np.inf, look.lens.usual
-    for i, g in enumerate(look.lens.grid):
-        for j, C in enumerate(PRICES):
-            auc = roc_auc(sample.positive, scores[i, j], sample.weight)
-            gmean = smoothed_gmean(scores[i, j], sample.positive, sample.weight)
-            committee.screened.append(
-                {"lens": look.lens.name, "g": g, "C": C, "rows": sample.rows.size, "roc_auc": auc, "gmean": gmean}
-            )
-            if auc + gmean > best:
-                best, result = auc + gmean, (g, C)
-    return result
 
 
 def smoothed_gmean(scores: Array, positive: Mask, weight: Array, bins: int = 256) -> float:
@@ -294,36 +374,43 @@ class _Found:
 
 
 def _cross_fit(
-    look: Look, setting: tuple[float, float], rounds: list[Index], positive: Mask, weight: Array, plan: Plan,
-    seed: int, workers: Workers,
-) -> tuple[Member, Array]:  # fmt: skip
-    """The member, and its log-odds of rows that it has not seen, a line for each repeat."""
-    n = positive.size
+    look: Look, setting: tuple[float, float], rounds: list[Index], case: Case, plan: Plan
+) -> tuple[Member, Array]:
+    """The member, and its scores of rows that it has not seen, averaged over the repeats."""
+    n = case.positive.size
+    g, C = setting
     mapped = n > plan.exact
     most = n if mapped else plan.rows
 
     def fit(splits: list[Split]) -> list[_Found]:
-        splits = [(some_rows(train, positive, most, 0.5, seed + k), test) for k, (train, test) in enumerate(splits)]
-        found = []
-        for group in _groups(look.lens, splits, n, most):
-            if mapped:
-                found += _fit_mapped(look, group, setting, positive, weight, plan.landmarks, seed, workers)
-            else:
-                found += _fit(look, group, setting[:1], setting[1:], positive, weight, seed, workers)
-        return found
+        splits = [
+            (some_rows(train, case.positive, most, 0.5, case.seed + k), test) for k, (train, test) in enumerate(splits)
+        ]
+        if mapped:
+            return _fit_mapped(look, splits, setting, case, plan.landmarks)
+        return [one for group in _groups(look.lens, splits, n, most) for one in _fit(look, group, (g,), (C,), case)]
 
-    scores, every = np.empty((len(rounds), n)), []
-    for own, fold in zip(scores, rounds, strict=True):
-        found = fit(_splits(fold, positive))
-        for one in found:
-            own[one.test] = one.scores[0, 0]
-        every += found
-    if look.lens.focused:  # each fold has columns of its own: one machine on all rows is as good, and much smaller
-        every = fit([(np.arange(n), np.arange(0))])
-    slope, offset = log_odds(scores.mean(axis=0), positive, weight)
-    return Member(
-        look.lens.name, look.view, _mean_machine(every, look.lens, setting[0]), slope, offset
-    ), slope * scores + offset
+    scores, found = np.zeros(n), []
+    for fold in rounds:
+        own = fit(_splits(fold, case.positive))
+        for one in own:
+            scores[one.test] += one.scores[0, 0] / len(rounds)
+        found += own
+    # Where each fold has columns or a map of its own, one machine on all rows is as good as the mean, and much smaller.
+    if look.lens.focused or mapped:
+        found = fit([(np.arange(n), np.arange(0))])
+    slope, offset = log_odds(scores, case)
+    return Member(look.lens.name, look.view, _mean_machine(found, look.lens, g), slope, offset), scores
+
+
+def _crossed_log_odds(scores: Array, fold: Index, case: Case) -> Array:
+    """Log-odds of each fold by the logistic of the others."""
+    out = np.empty(scores.size)
+    for k in range(int(fold.max()) + 1):
+        known = _rows_with_both(fold != k, case)
+        slope, offset = log_odds(scores[known], case.only(known))
+        out[fold == k] = slope * scores[fold == k] + offset
+    return out
 
 
 def _groups(lens: Lens, splits: list[Split], n: int, most: int) -> list[list[Split]]:
@@ -331,80 +418,78 @@ def _groups(lens: Lens, splits: list[Split], n: int, most: int) -> list[list[Spl
     return [splits] if n <= 1.25 * most and not lens.focused else [[split] for split in splits]
 
 
-def _fit(
-    look: Look, splits: list[Split], gs: tuple[float, ...], Cs: tuple[float, ...], positive: Mask, weight: Array,
-    seed: int, workers: Workers,
-) -> list[_Found]:  # fmt: skip
+def _fit(look: Look, splits: list[Split], gs: tuple[float, ...], Cs: tuple[float, ...], case: Case) -> list[_Found]:
     """Machines for splits that share a kernel matrix."""
-    Z, scale, median = _columns(look, splits, positive, weight, seed, workers)
+    Z, scale, median = _columns(look, splits[0][0], case)
     rows = np.unique(np.concatenate([train for train, _ in splits]))
     own = Z[rows]
     folds = [np.searchsorted(rows, train) for train, _ in splits]
     prices = np.zeros((len(splits), len(Cs), rows.size))
     for price, fold, (train, _) in zip(prices, folds, splits, strict=True):
-        price[:, fold] = np.multiply.outer(Cs, balanced_costs(positive[train], weight[train]))
-    y = np.where(positive[rows], 1.0, -1.0)
+        price[:, fold] = np.multiply.outer(Cs, case.only(train).costs)
+    shape = (len(gs), len(Cs))
     found = [
-        _Found(test, Z, scale, median, train, np.empty((len(gs), len(Cs), train.size)), np.empty((len(gs), len(Cs))),
-               np.empty((len(gs), len(Cs), test.size)))
+        _Found(test, Z, scale, median, train, np.empty((*shape, train.size)), np.empty(shape),
+               np.empty((*shape, test.size)))
         for train, test in splits
     ]  # fmt: skip
     for i, g in enumerate(gs):
         kernel = look.lens.kernel(g / median)
-        K = np.asarray(kernel_matrix(kernel, own, own, dtype=np.float32, workers=workers, compiled=True))
-        paths = solve_paths(K, folds, y, prices, tol=_TOL, workers=workers)
+        K = np.asarray(kernel_matrix(kernel, own, own, dtype=np.float32, workers=case.workers, compiled=True))
+        paths = solve_paths(K, folds, case.signs[rows], prices, tol=_TOL, workers=case.workers)
         for k, one in enumerate(found):
             one.beta[i], one.intercept[i] = paths.beta[k], paths.intercept[k]
             place = np.minimum(np.searchsorted(rows, one.test), rows.size - 1)
             if np.array_equal(rows[place], one.test):
                 one.scores[i] = paths.scores[k][:, place]
             else:
-                V = one.beta[i].T.astype(np.float32)
                 sums = kernel_dot(
-                    kernel, Z[one.test], Z[one.support], V, dtype=np.float32, workers=workers, compiled=True
-                )
+                    kernel, Z[one.test], Z[one.support], one.beta[i].T.astype(np.float32), dtype=np.float32,
+                    workers=case.workers, compiled=True,
+                )  # fmt: skip
                 one.scores[i] = sums.T + one.intercept[i][:, None]
     return found
 
 
 def _fit_mapped(
-    look: Look, splits: list[Split], setting: tuple[float, float], positive: Mask, weight: Array, landmarks: int,
-    seed: int, workers: Workers,
-) -> list[_Found]:  # fmt: skip
-    """The same by linear machines on a Nyström map, for many rows."""
-    Z, scale, median = _columns(look, splits, positive, weight, seed, workers)
-    g, C = setting
-    nystroem = StratifiedNystroem(
-        look.lens.kernel(g / median), n_components=landmarks, random_state=seed, n_jobs=workers.threads
-    ).fit(Z, positive)
-    map_of_all = nystroem.transform(Z)
+    look: Look, splits: list[Split], setting: tuple[float, float], case: Case, landmarks: int
+) -> list[_Found]:
+    """The same by linear machines on a Nyström map, for many rows.
+
+    Each split has landmarks of its own: they are drawn by class, and must not know
+    the labels of the rows to score.
+    """
     found: list[Any] = [None] * len(splits)
+    g, C = setting
 
     def task(k: int) -> None:
         train, test = splits[k]
-        svm = LinearSVM(C, tol=_LINEAR_TOL, max_iter=100).fit(
-            map_of_all[train], positive[train], sample_weight=balanced_costs(positive[train], weight[train])
+        Z, scale, median = _columns(look, train, replace(case, workers=alone))
+        known = case.only(train)
+        nystroem = StratifiedNystroem(
+            look.lens.kernel(g / median), n_components=landmarks, random_state=case.seed, n_jobs=1
         )
+        svm = LinearSVM(C, tol=_LINEAR_TOL, max_iter=_LINEAR_ITERATIONS).fit(
+            nystroem.fit(Z[train], known.positive).transform(Z[train]), known.positive, sample_weight=known.costs
+        )
+        scores = np.empty(0)
+        if test.size:
+            scores = nystroem.transform(Z[test]) @ svm.coef_[0] + svm.intercept_[0]
         beta = svm.coef_.astype(np.float64) @ nystroem.normalization_
-        scores = map_of_all[test] @ svm.coef_[0] + svm.intercept_[0]
-        found[k] = _Found(
-            test, Z, scale, median, nystroem.component_indices_, beta[None], svm.intercept_[None], scores[None, None]
-        )
+        rows = train[nystroem.component_indices_]
+        found[k] = _Found(test, Z, scale, median, rows, beta[None], svm.intercept_[None], scores[None, None])
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        workers.each(task, range(len(splits)))
+    with warnings.catch_warnings(), Workers(1) as alone:
+        warnings.simplefilter("ignore", ConvergenceWarning)  # near enough: tol is for the last digits
+        case.workers.each(task, range(len(splits)))
     return found
 
 
-def _columns(
-    look: Look, splits: list[Split], positive: Mask, weight: Array, seed: int, workers: Workers
-) -> tuple[Single, Single | None, float]:
+def _columns(look: Look, train: Index, case: Case) -> tuple[Single, Single | None, float]:
     """What the look shows, the weights of its columns if it is focused, and the median distance then."""
     if not look.lens.focused:
         return look.Z, None, look.median
-    ((train, _),) = splits
-    scale = focus(look, train, positive, weight, seed, workers)
+    scale = focus(look, train, case)
     Z = look.Z * scale
     return Z, scale, median_distance(look.lens, Z)
 
@@ -425,23 +510,17 @@ def _mean_machine(found: list[_Found], lens: Lens, g: float) -> Expansion:
 # --- pieces ---
 
 
-def balanced_costs(positive: Mask, weight: Array) -> Array:
-    """n/(2·n_class) times the weight, n counting weights."""
-    total, rare = weight.sum(), weight[positive].sum()
-    return np.asarray(weight * np.where(positive, total / (2 * rare), total / (2 * (total - rare))))
-
-
-def focus(look: Look, train: Index, positive: Mask, weight: Array, seed: int, workers: Workers) -> Single:
+def focus(look: Look, train: Index, case: Case) -> Single:
     """Weights of the columns: the root mean square slope of a first machine's score, class-balanced.
 
     The total variance of the columns stays what it was.
     """
-    train = some_rows(train, positive, _FOCUS_ROWS, 0.25, seed)
-    Z, positive, weight = look.Z[train], positive[train], weight[train]
+    train = some_rows(train, case.positive, _FOCUS_ROWS, 0.25, case.seed)
+    Z, known = look.Z[train], case.only(train)
     g, C = _FOCUS
-    K = kernel_matrix(RBF(g / look.median), Z, Z, dtype=np.float32, workers=workers, compiled=True)
-    cost = balanced_costs(positive, weight)
-    paths = solve_paths(K, [np.arange(train.size)], np.where(positive, 1.0, -1.0), C * cost[None], tol=1e-2)
+    K = kernel_matrix(RBF(g / look.median), Z, Z, dtype=np.float32, workers=case.workers, compiled=True)
+    cost = known.costs
+    paths = solve_paths(K, [np.arange(train.size)], known.signs, C * cost[None], tol=1e-2)
     beta = paths.beta[0][0].astype(np.float32)
     slope = Z * (K @ beta)[:, None] - K @ (beta[:, None] * Z)
     steep = np.asarray((cost / cost.sum()) @ slope.astype(np.float64) ** 2)
@@ -451,13 +530,11 @@ def focus(look: Look, train: Index, positive: Mask, weight: Array, seed: int, wo
     return np.asarray(scale * np.sqrt(kept), dtype=np.float32)
 
 
-def log_odds(scores: Array, positive: Mask, weight: Array) -> tuple[float, float]:
+def log_odds(scores: Array, case: Case) -> tuple[float, float]:
     """Slope and intercept of a balanced logistic in the score."""
-    centre = float(np.average(scores, weights=weight))
-    spread = float(np.sqrt(np.average((scores - centre) ** 2, weights=weight))) or 1.0
-    model = LogisticRegression().fit(
-        ((scores - centre) / spread)[:, None], positive, sample_weight=balanced_costs(positive, weight)
-    )
+    centre = float(np.average(scores, weights=case.weight))
+    spread = float(np.sqrt(np.average((scores - centre) ** 2, weights=case.weight))) or 1.0
+    model = LogisticRegression().fit(((scores - centre) / spread)[:, None], case.positive, sample_weight=case.costs)
     slope = max(float(model.coef_[0, 0]), 1e-3) / spread  # a lens that ranks backwards by chance must not turn around
     return slope, float(model.intercept_[0]) - slope * centre
 
@@ -479,6 +556,12 @@ def _folds(positive: Mask, count: int, seed: int) -> Index:
         fold[rows] = (start + np.arange(rows.size)) % count
         start += rows.size
     return fold
+
+
+def _rows_with_both(wanted: Mask, case: Case) -> Index:
+    """The wanted rows, or all if one class is not among them."""
+    both = 0 < np.count_nonzero(case.positive[wanted]) < np.count_nonzero(wanted)
+    return np.flatnonzero(wanted) if both else np.arange(wanted.size)
 
 
 def _splits(fold: Index, positive: Mask) -> list[Split]:

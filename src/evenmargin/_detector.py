@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from ._committee import Committee
 from ._threads import Workers
-from .operating import Calibrator, Objective, choose_threshold, metric_interval, operating_curve
+from .operating import Calibrator, Choice, Objective, choose_threshold, metric_interval, operating_curve
 
-__all__ = ["Detector"]
+__all__ = ["ESTIMATES", "Detector"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-_ESTIMATES = ("gmean", "recall", "specificity", "precision", "f1", "auc")
+ESTIMATES = ("gmean", "recall", "specificity", "precision", "f1", "roc_auc")
 
 
 @dataclass
@@ -34,6 +34,8 @@ class Detector:
     committee : Committee
     positive, weight : ndarrays of shape (n,)
         The training rows: whether they are of the class, and what they weigh.
+    count : ndarray of shape (n,)
+        How many rows of the table each of them stands for: what intervals go by.
     calibrator : Calibrator
     threshold : float
         Scores above it are called positive.
@@ -43,18 +45,14 @@ class Detector:
     committee: Committee
     positive: Mask
     weight: Array
+    count: Array
     calibrator: Calibrator
     threshold: float = 0.0
 
     @classmethod
-    def of(cls, label: Any, committee: Committee, positive: Mask, weight: Array) -> Detector:
-        calibrator = Calibrator().fit(committee.unseen.mean(axis=0), positive, weight)
-        return cls(label, committee, positive, weight, calibrator)
-
-    @property
-    def unseen(self) -> Array:
-        """Scores of the training rows by machines that have not seen them."""
-        return np.asarray(self.committee.unseen.mean(axis=0))
+    def of(cls, label: Any, committee: Committee, positive: Mask, weight: Array, count: Array) -> Detector:
+        calibrator = Calibrator().fit(committee.unseen, positive, weight)
+        return cls(label, committee, positive, weight, count, calibrator)
 
     def score(self, X: Array, workers: Workers | None = None) -> Array:
         return self.committee.score(X, workers)
@@ -66,32 +64,50 @@ class Detector:
     def probability_threshold(self) -> float:
         return float(self.probability(self.threshold))
 
-    def cut_for(self, objective: Objective) -> bool:
-        """Cut where the objective says; False if nothing reaches it, and the nearest was taken."""
-        choice = choose_threshold(self.unseen, self.positive, objective, self.weight)
-        self.threshold = choice.threshold
-        return choice.reached
+    def choose(self, objective: Objective) -> Choice:
+        """Where the objective says to cut."""
+        return choose_threshold(self.committee.unseen, self.positive, objective, self.weight)
 
     def estimates(self, objective: Objective | None) -> pd.DataFrame:
         """What to expect of new rows: metric by value, low and high.
 
         A threshold looks too good on the rows that it was chosen on. So each fold is
-        cut where the other folds say, if there is an objective to say it.
+        cut where the other folds say, if there is an objective to say it. What the
+        choice of settings made look better is taken off.
         """
-        scores, cut = self.unseen, np.full(self.positive.size, self.threshold)
-        for k in range(int(self.committee.fold.max()) + 1) if objective is not None else ():
-            others = self.committee.fold != k
+        fold, cut = self.committee.fold, np.full(self.positive.size, self.threshold)
+        scores = self.committee.unseen if objective is None else self.committee.honest
+        for k in range(int(fold.max()) + 1) if objective is not None else ():
+            others = fold != k
             if 0 < np.count_nonzero(self.positive[others]) < np.count_nonzero(others):
                 choice = choose_threshold(scores[others], self.positive[others], objective, self.weight[others])
                 cut[~others] = choice.threshold
-        rows = {
-            name: metric_interval(scores if name == "auc" else scores - cut, self.positive, 0.0, name, self.weight)
-            for name in _ESTIMATES
-        }
+        rows = {}
+        for name in ESTIMATES:
+            own = scores if name == "roc_auc" else scores - cut
+            found = metric_interval(own, self.positive, 0.0, name, self._counted(name))
+            gain = self.committee.optimism["roc_auc" if name == "roc_auc" else "gmean"]
+            gain = gain if name in ("roc_auc", "gmean", "recall", "specificity") else 0.0
+            rows[name] = [max(0.0, figure - gain) for figure in found]
+        if min(np.count_nonzero(self.positive), np.count_nonzero(~self.positive)) == 1:
+            rows = {name: [np.nan, 0.0, 1.0] for name in rows}  # its only row was trained on
         return pd.DataFrame.from_dict(rows, orient="index", columns=["value", "low", "high"])
+
+    def _counted(self, name: str) -> Array:
+        """Weights that add up to the rows there were: repeating rows, or weighing them, makes nothing surer.
+
+        For each class, where its share does not matter to the metric; else by the class alone.
+        """
+        weight, sides = self.weight.copy(), (self.positive, ~self.positive)
+        factors = [self.count[side].sum() / weight[side].sum() for side in sides]
+        if name in ("precision", "f1"):
+            return weight * factors[0]
+        for side, factor in zip(sides, factors, strict=True):
+            weight[side] *= factor
+        return weight
 
     def curve(self, objective: Objective | None) -> pd.DataFrame:
         """What every threshold would do."""
-        curve = operating_curve(self.unseen, self.positive, self.weight, objective)
+        curve = operating_curve(self.committee.unseen, self.positive, self.weight, objective)
         curve.insert(1, "probability", self.probability(curve["threshold"].to_numpy()))
         return curve

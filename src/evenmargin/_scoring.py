@@ -43,6 +43,8 @@ class Scorers:
         else:
             named = {"score": scoring}
         self.names = {name: _name(given) for name, given in named.items()}
+        # A function of the user's own may ask the estimator for anything, and must be given a fitted one.
+        self.own = any(callable(given) and not hasattr(given, "_score_func") for given in named.values())
         self.scorers = {name: check_scoring(estimator, given) for name, given in named.items()}
 
     @property

@@ -569,7 +569,7 @@ def share(trials: Trials, sheet: Sheet, cache_size: float, workers: Workers, don
     done : told how many trials are finished
     """
     recipes = _recipes(trials)
-    if not recipes or not _only_weights(trials):
+    if not recipes or not _only_weights(trials) or trials.scorers.own:
         return set()
     jobs, slots = _affordable(_jobs(trials, recipes), cache_size)
     grams, at_once = Grams(jobs), Semaphore(max(slots, 1))

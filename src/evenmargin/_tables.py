@@ -17,34 +17,38 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 __all__ = ["TableEncoder", "as_table"]
 
 Array = NDArray[np.float64]
 
-_CATEGORIES = 50  # columns that one column of categories may become; the rare ones share one
-_RARE = 5  # rows of a category below which it shares a column with the other rare ones
+_CATEGORIES = 50  # columns that one column of categories may become
+_RARE = 5  # weight of a category below which it shares a column with the other rare ones
 _LARGEST = 1e100
-_MISSING = "(missing)"
+_MISSING, _OTHER = "(missing)", "(other)"
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "boolean", "decimal")
+_DATES = ("date", "datetime", "datetime64", "period", "timedelta", "timedelta64")
 
 
 def as_table(X: Any) -> Any:
-    """A pandas frame for frames and for arrays of objects; other arrays are left to scikit-learn's checks."""
+    """A pandas frame for frames, lists and arrays of objects; other arrays are left to scikit-learn's checks."""
     if isinstance(X, pd.DataFrame):
+        _named(X)  # or it is refused
         return X
+    if isinstance(X, pd.Series):
+        return X.to_numpy()
     if issparse(X):
         raise TypeError(
-            "Sparse X is not supported here: use X.toarray() if that fits into memory, or LinearSVM, which takes sparse X."
+            "Sparse X is not supported here: use X.toarray() if that fits into memory, or LinearSVM, which takes it."
         )
     if type(X).__module__.split(".")[0] == "polars":
         return pd.DataFrame({name: X[name].to_numpy() for name in X.columns})
+    if isinstance(X, list | tuple):
+        frame = pd.DataFrame(np.array(X, dtype=object)) if np.ndim(X) == 2 else None
+        return X if frame is None or all(_is_number(frame[name]) for name in frame) else frame
     array = np.asarray(X)
-    if array.dtype.kind in "OUSM" and array.ndim == 2:
-        return pd.DataFrame(array)
-    return X
+    return pd.DataFrame(array) if array.dtype.kind in "OUSM" and array.ndim == 2 else X
 
 
 class TableEncoder:
@@ -59,9 +63,14 @@ class TableEncoder:
     """
 
     def fit(self, table: Any, weight: Array) -> TableEncoder:
-        self.columns_ = None
+        self.columns_: ColumnTransformer | None = None
+        self.common_: dict[str, set[str]] = {}
         if isinstance(table, pd.DataFrame):
-            self.columns_ = _encoder(table).fit(table)
+            table = _named(table)
+            numbers = [name for name in table.columns if _is_number(table[name])]
+            others = [name for name in table.columns if name not in numbers]
+            self.common_ = {name: _common(table[name], weight) for name in others}
+            self.columns_ = _encoder(numbers, others).fit(self._grouped(table))
         raw, names = self._raw(table), self._names(table)
         gaps = np.isnan(raw)
         self.gaps_ = np.flatnonzero(gaps.any(axis=0) & ~gaps.all(axis=0))
@@ -85,7 +94,9 @@ class TableEncoder:
     def _raw(self, table: Any) -> Array:
         """Numbers, with gaps."""
         if self.columns_ is not None:
-            table = self.columns_.transform(table)
+            names = self.columns_.feature_names_in_
+            table = _named(table) if isinstance(table, pd.DataFrame) else pd.DataFrame(table, columns=names)
+            table = self.columns_.transform(self._grouped(table))
         raw = np.asarray(table, dtype=np.float64)
         if raw.size and not np.nanmax(np.abs(raw), initial=0.0) < _LARGEST:
             j = int(np.flatnonzero((np.abs(raw) >= _LARGEST).any(axis=0))[0])
@@ -94,6 +105,14 @@ class TableEncoder:
                 "replace such values, with NaN if they are unknown."
             )
         return raw
+
+    def _grouped(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Categories as words; the rare and the unknown ones are one."""
+        words = {
+            name: column.where(column.isin(self.common_[name]), _OTHER)
+            for name, column in ((name, _words(frame[name])) for name in self.common_)
+        }
+        return frame.assign(**words)
 
     def _filled(self, raw: Array) -> Array:
         gaps = np.isnan(raw)
@@ -106,17 +125,29 @@ class TableEncoder:
         return [f"x{j}" for j in range(np.shape(table)[1])]
 
 
-def _encoder(table: pd.DataFrame) -> ColumnTransformer:
-    numbers = [name for name in table.columns if _is_number(table[name])]
-    others = [name for name in table.columns if not _is_number(table[name])]
-    one_hot = OneHotEncoder(
-        handle_unknown="infrequent_if_exist", min_frequency=_RARE, max_categories=_CATEGORIES, sparse_output=False
-    )
-    words = FunctionTransformer(_words, feature_names_out="one-to-one")
+def _named(table: pd.DataFrame) -> pd.DataFrame:
+    """The frame with strings as names, no two the same."""
+    if isinstance(table.columns, pd.MultiIndex):
+        names = [" ".join(map(str, name)) for name in table.columns]
+    else:
+        names = [str(name) for name in table.columns]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"X has more than one column named {twice!r}: give each column a name of its own.")
+    return table.set_axis(names, axis=1)
+
+
+def _common(column: pd.Series, weight: Array) -> set[str]:
+    """The categories that get a column of their own."""
+    totals = pd.Series(weight).groupby(_words(column).to_numpy()).sum()
+    return set(totals[totals >= _RARE].sort_index().nlargest(_CATEGORIES - 1, keep="first").index)
+
+
+def _encoder(numbers: list[str], others: list[str]) -> ColumnTransformer:
     plain = FunctionTransformer(_numbers, feature_names_out="one-to-one")
+    one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     return ColumnTransformer(
-        [("numbers", plain, numbers), ("categories", make_pipeline(words, one_hot), others)],
-        verbose_feature_names_out=False,
+        [("numbers", plain, numbers), ("categories", one_hot, others)], verbose_feature_names_out=False
     )
 
 
@@ -126,8 +157,10 @@ def _is_number(column: pd.Series) -> bool:
         return False
     if pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_datetime64_any_dtype(kind) or kind.kind == "m":
         return True
+    if isinstance(kind, pd.PeriodDtype):
+        return True
     if kind.kind == "O":
-        return column.isna().all() or pd.api.types.infer_dtype(column, skipna=True) in _NUMBERS
+        return column.isna().all() or pd.api.types.infer_dtype(column, skipna=True) in (*_NUMBERS, *_DATES)
     return False
 
 
@@ -136,23 +169,38 @@ def _numbers(table: pd.DataFrame) -> Array:
     out = np.empty(table.shape)
     for j, name in enumerate(table.columns):
         column = table[name]
-        if column.dtype.kind == "M":
-            column = (column - pd.Timestamp(0, tz=getattr(column.dtype, "tz", None))) / pd.Timedelta(days=1)
-        elif column.dtype.kind == "m":
-            column = column / pd.Timedelta(days=1)
+        if pd.api.types.is_complex_dtype(column.dtype):
+            raise ValueError(f"Complex data not supported: column {name!r} of X holds complex numbers.")
         try:
+            column = _days(column)
             out[:, j] = pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan)
         except (TypeError, ValueError):
             raise ValueError(f"Column {name!r} of X held numbers in training and now holds something else.") from None
     return out
 
 
-def _words(table: pd.DataFrame) -> pd.DataFrame:
-    """Each column as strings, so that categories of mixed types can be sorted."""
-    return pd.DataFrame(
-        {name: column.astype(object).map(str).where(column.notna(), _MISSING) for name, column in table.items()},
-        index=table.index,
-    )
+def _days(column: pd.Series) -> pd.Series:
+    """Dates, periods and spans in days; others as they are."""
+    kind = pd.api.types.infer_dtype(column, skipna=True) if column.dtype.kind == "O" else ""
+    if isinstance(column.dtype, pd.PeriodDtype) or kind == "period":
+        column = pd.PeriodIndex(column).to_timestamp().to_series(index=column.index)
+    elif kind in ("timedelta", "timedelta64"):
+        column = pd.to_timedelta(column)
+    elif kind in _DATES:
+        column = pd.to_datetime(column)
+    if column.dtype.kind == "M":
+        return (column - pd.Timestamp(0, tz=getattr(column.dtype, "tz", None))) / pd.Timedelta(days=1)
+    return column / pd.Timedelta(days=1) if column.dtype.kind == "m" else column
+
+
+def _word(value: Any) -> str:
+    """A whole number is the same word as integer and as float."""
+    return str(int(value)) if isinstance(value, float | np.floating) and float(value).is_integer() else str(value)
+
+
+def _words(column: pd.Series) -> pd.Series:
+    """A column as strings, so that categories of mixed types can be sorted."""
+    return column.astype(object).map(_word).where(column.notna(), _MISSING)
 
 
 def _median(column: Array, weight: Array) -> float:

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils.metaestimators import _safe_split
-from sklearn.utils.validation import _check_method_params
 
 from ._scoring import Scorers
+from ._validation import check_method_params, safe_split
 
 __all__ = ["Sheet", "Trials"]
 
@@ -80,8 +79,8 @@ class Trials:
         """The candidate's estimator, fitted to the training rows of the fold."""
         estimator = self.made(self.candidates[candidate])
         train, _ = self.folds[fold]
-        X, y = _safe_split(estimator, self.X, self.y, train)
-        params = _check_method_params(self.X, self.fit_params, indices=train)
+        X, y = safe_split(estimator, self.X, self.y, train)
+        params = check_method_params(self.X, self.fit_params, indices=train)
         return estimator.fit(X, **params) if y is None else estimator.fit(X, y, **params)
 
     def made(self, params: dict[str, Any]) -> Any:
@@ -102,24 +101,24 @@ class Trials:
             sheet.fit_time[candidate, fold] = time.perf_counter() - started
         started = time.perf_counter()
         train, test = self.folds[fold]
-        X, y = _safe_split(estimator, self.X, self.y, test, train)
+        X, y = safe_split(estimator, self.X, self.y, test, train)
         for name, value in self.scorers(estimator, X, y, self.params_of(test)).items():
             sheet.note(sheet.test, name, candidate, fold, value)
         sheet.score_time[candidate, fold] = time.perf_counter() - started
         if self.with_train:
-            X, y = _safe_split(estimator, self.X, self.y, train)
+            X, y = safe_split(estimator, self.X, self.y, train)
             for name, value in self.scorers(estimator, X, y, self.params_of(train)).items():
                 sheet.note(sheet.train, name, candidate, fold, value)
 
     def params_of(self, rows: Any) -> dict[str, dict[str, Any]]:
         """The scorers' parameters for these rows."""
-        return {name: _check_method_params(self.X, params, indices=rows) for name, params in self.score_params.items()}
+        return {name: check_method_params(self.X, params, indices=rows) for name, params in self.score_params.items()}
 
     def part(self, fold: int, held_out: bool) -> tuple[Any, Any]:
         """The rows of a fold as the user's own kind of X and y, for estimators that are not pairwise."""
         key = 2 * fold + held_out
         if key not in self._split:
-            self._split[key] = _safe_split(self.estimator, self.X, self.y, self.folds[fold][held_out])
+            self._split[key] = safe_split(self.estimator, self.X, self.y, self.folds[fold][held_out])
         return self._split[key]
 
     @cached_property

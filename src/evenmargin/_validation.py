@@ -6,13 +6,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pandas import isna
 from scipy.sparse import issparse
 from sklearn.base import _fit_context as fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import _safe_split as safe_split
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_method_params as check_method_params
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_consistent_length,
@@ -20,6 +23,7 @@ from sklearn.utils.validation import (
     column_or_1d,
     validate_data,
 )
+from sklearn.utils.validation import _num_samples as num_samples
 
 __all__ = [
     "ConvergenceWarning",
@@ -27,8 +31,11 @@ __all__ = [
     "StrOptions",
     "available_if",
     "check_is_fitted",
+    "check_method_params",
     "drop_weightless",
     "fit_context",
+    "num_samples",
+    "safe_split",
     "seed_from",
     "validate_aside",
     "validate_parameters",
@@ -68,24 +75,31 @@ def validate_training(
     weight = np.asarray(
         _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True), dtype=np.float64
     )
+    _check_total(weight)
+    _check_magnitude(X)
+    return X, np.asarray(y), weight, classes
+
+
+def _check_total(weight: NDArray[np.float64]) -> None:
     with np.errstate(over="ignore"):
         if not np.isfinite(weight.sum()):
             raise ValueError("sample_weight adds up to infinity: choose smaller weights, say divided by their mean.")
-    _check_magnitude(X)
-    return X, np.asarray(y), weight, classes
 
 
 def validate_table(estimator: Any, table: Any) -> Any:
     """A pandas frame or an array with missing values, for prediction: the columns of the fit."""
     if hasattr(table, "iloc"):
-        return validate_data(estimator, table, reset=False, skip_check_array=True)
+        validate_data(estimator, table, reset=False, skip_check_array=True)
+        if table.shape[0] == 0:
+            raise ValueError("Found array with 0 sample(s) in X: there is nothing to predict.")
+        return table
     return validate_data(estimator, table, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
 
 
 def validate_table_training(
     estimator: Any, table: Any, y: Any, sample_weight: Any
-) -> tuple[Any, NDArray[Any], NDArray[np.float64], NDArray[Any]]:
-    """A table, labels, weights and classes for training; rows of weight 0 are left out."""
+) -> tuple[Any, NDArray[Any], NDArray[np.float64], NDArray[Any], NDArray[np.bool_]]:
+    """A table, labels, weights and classes for training without rows of weight 0, and which rows are left."""
     if hasattr(table, "iloc"):
         validate_data(estimator, table, skip_check_array=True)
         if table.shape[0] == 0 or table.shape[1] == 0:
@@ -96,7 +110,7 @@ def validate_table_training(
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
     y = np.asarray(column_or_1d(y, warn=True))
     check_consistent_length(table, y)
-    if (y != y).any() or (y.dtype == object and any(label is None for label in y)):
+    if isna(y).any():
         raise ValueError("Input y contains NaN or other missing values: leave these rows out.")
     if y.dtype.kind == "f" and np.isinf(y).any():
         raise ValueError("Input y contains infinity: leave these rows out.")
@@ -108,10 +122,12 @@ def validate_table_training(
     weight = np.asarray(
         _check_sample_weight(sample_weight, np.empty((y.size, 1)), dtype=np.float64, ensure_non_negative=True)
     )
+    _check_total(weight)
+    kept = weight > 0
     rows, y, weight, classes = drop_weightless(np.arange(y.size), y, weight, classes)
     if rows.size < table.shape[0]:
         table = table.iloc[rows] if hasattr(table, "iloc") else table[rows]
-    return table, y, weight, classes
+    return table, y, weight, classes, kept
 
 
 def _canonical(X: Any) -> Any:

@@ -24,7 +24,7 @@ Single = NDArray[np.float32]
 _FAR = 10.0  # standard deviations at which a standardised value is clipped
 _TAIL = 3.0  # normal quantiles at which a value is clipped
 _FEW = 10  # distinct values up to which a column is not worth a map of its own
-_KNOTS = 1000  # of a quantile map, at most
+_KNOTS = 250  # of a quantile map, at most
 _RAMPS = 800  # columns of the piecewise-linear view, roughly
 
 
@@ -83,7 +83,10 @@ class PiecewiseLinear(View):
     def fit(self, X: Array, weight: Array) -> PiecewiseLinear:
         count = int(np.clip(_RAMPS // X.shape[1], 2, 8))
         levels = np.linspace(0.0, 1.0, count + 1)
-        self.knots = [_distinct_quantiles(column, weight, levels) for column in X.T]
+        knots = [_distinct_quantiles(column, weight, levels) for column in X.T]
+        self.column = np.repeat(np.arange(X.shape[1]), [own.size - 1 for own in knots])  # that a ramp is of
+        self.start = np.concatenate([own[:-1] for own in knots])
+        self.length = np.concatenate([np.diff(own) for own in knots])
         ramps = self._ramps(X)
         self.mean = np.average(ramps, axis=0, weights=weight)
         total = np.average((ramps - self.mean) ** 2, axis=0, weights=weight).sum()
@@ -94,11 +97,10 @@ class PiecewiseLinear(View):
         return ((self._ramps(X) - self.mean) * self.scale).astype(np.float32)
 
     def _ramps(self, X: Array) -> Array:
-        parts = []
-        for j, knots in enumerate(self.knots):
-            low, high = knots[:-1], knots[1:]
-            parts.append(np.clip((X[:, j, None] - low) / (high - low), 0.0, 1.0))
-        return np.concatenate(parts, axis=1)
+        ramps = X[:, self.column]
+        ramps -= self.start
+        ramps /= self.length
+        return np.clip(ramps, 0.0, 1.0, out=ramps)
 
 
 def _normal_scores(column: Array, weight: Array) -> tuple[Array, Array] | None:

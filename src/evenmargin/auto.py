@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from ._binary import one_vs_rest
-from ._committee import LENSES, Look, Plan, assemble, some_rows
+from ._committee import LENSES, Case, Look, Plan, assemble
 from ._detector import Detector
 from ._progress import progress_bars
 from ._tables import TableEncoder, as_table
@@ -43,6 +44,8 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _ROWS = 100_000  # to learn from, at most: all of the rare class, if it is up to half of them
+_PER_SECOND = 1_000  # rows to learn from, for each second of time
+_HEAVY = 1_000.0  # weight of a row on average, up to which it is a number of rows
 _FEW = 100  # rows of the rare class below which folds are repeated
 _MANY = 500  # rows of the rare class from which five folds are enough
 
@@ -54,7 +57,8 @@ class Summary:
     lines: list[tuple[str, str]] = field(default_factory=list)
 
     def __str__(self) -> str:
-        return "\n".join(f"{title:<17}{text}" for title, text in self.lines)
+        width = max(len(title) for title, _ in self.lines) + 2
+        return "\n".join(f"{title:<{width}}{text}" for title, text in self.lines)
 
     __repr__ = __str__
 
@@ -104,8 +108,8 @@ class EvenMarginClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    pos_label_ : label
-        The positive class, of two.
+    pos_label_ : label or None
+        The positive class; None if they are more than two.
     threshold_ : float or ndarray of shape (n_classes,)
         Where scores are cut; `decision_function` is the distance from it.
     probability_threshold_ : float or ndarray of shape (n_classes,)
@@ -120,18 +124,20 @@ class EvenMarginClassifier(ClassifierMixin, BaseEstimator):
     operating_curve_ : DataFrame
         What every threshold would do, with counts, costs and intervals; see
         `evenmargin.operating.operating_curve`. Of several classes, a dict by class.
-    oof_scores_, oof_positive_ : ndarray of shape (n,)
-        Scores of rows when they were not trained on, and whether they are positive,
-        for plots; of two classes.
+    oof_scores_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
+        Scores of the training rows by machines that have not seen them, in the terms of
+        `threshold_`: for plots. NaN for rows that were not used.
+    objective_ : str
+        What the boundary serves, in words.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 
     Notes
     -----
-    A sample weight of 2 is the same as the row twice, exactly, if the weights are
-    whole numbers that add up to no more than a million (and for columns of more than
-    50 categories, roughly). Machines have up to 8 000 rows each. Above 50 000 rows they are linear on a
-    Nyström map; above 100 000 a sample is learned from, with all of the rare class up to half of it.
+    A sample weight of 2 is the same as the row twice. Rows that are the same are never in
+    two folds, so that nothing is tested on itself. Machines have up to 8 000 rows each.
+    Above 50 000 rows they are linear on a Nyström map; above 100 000 a sample is learned
+    from, the small classes whole.
 
     Probabilities are calibrated to how frequent the classes are. Where the objective
     asks for the rare class, `predict` will call a row positive at a probability far
@@ -197,33 +203,36 @@ class EvenMarginClassifier(ClassifierMixin, BaseEstimator):
         self
         """
         started = time.perf_counter()
+        self.__dict__.pop("_fitted", None)  # until the end, also where it is interrupted
         objective = get_objective(self.objective)
-        table, y, weight, classes = validate_table_training(self, as_table(X), y, sample_weight)
+        table, y, weight, classes, kept = validate_table_training(self, as_table(X), y, sample_weight)
         self._check_pos_label(classes)
         seed = seed_from(self.random_state)
         encoder = TableEncoder().fit(table, weight)
-        X, y, weight = _canonical(encoder.transform(table), y, weight)
-        rows = y.size
-        X, y, weight = _working_rows(X, y, weight, classes, seed)
-        plan = self._plan(y, weight, classes, started)
-        which = one_vs_rest(classes)
-        plans = [replace(plan, share=(k, len(which))) for k in range(len(which))]
+        rows = _distinct(encoder.transform(table), y, weight)
+        most = _ROWS
+        if not isinstance(self.time_budget, str):
+            most = int(np.clip(_PER_SECOND * self.time_budget, 4_000, _ROWS))
+        used = _working_rows(rows, classes, most, seed)
+        plan = self._plan(rows.y[used.index], classes, started)
         with Workers(count_threads(self.n_jobs)) as workers, progress_bars(bool(self.verbose)) as open_bar:
+            which = one_vs_rest(classes)
             report = _counting(open_bar("EvenMarginClassifier"), 2 * len(LENSES) * len(which))
-            looks = [Look.at(lens, X, weight) for lens in LENSES]
-            self._signs, self._detectors = [], []
-            for place, own_plan in zip(which, plans, strict=True):
-                sign, positive = self._sides(y, weight, classes, place)
-                committee = assemble(looks, positive, weight, own_plan, seed, workers, report)
-                label = classes[place] if sign > 0 or classes.size > 2 else classes[0]
-                self._signs.append(sign)
-                self._detectors.append(Detector.of(_plain(label), committee, positive, weight))
-        self.classes_, self._encoder = classes, encoder
-        if classes.size == 2:
-            self.pos_label_ = self._detectors[0].label
-        self._fitted = _Fitted(rows, y.size, plan, time.perf_counter() - started)
+            looks = cache(partial(Look.at, X=rows.X[used.index], weight=used.weight))
+            signs, detectors = [], []
+            for turn, place in enumerate(which):
+                sign, positive = self._sides(rows.y[used.index], used.weight, classes, place)
+                case = Case(positive, used.weight, seed, workers)
+                committee = assemble(looks, case, replace(plan, turn=(turn, len(which))), report)
+                label = _plain(classes[place if sign > 0 else 0])
+                signs.append(sign)
+                detectors.append(Detector.of(label, committee, positive, used.weight, used.count))
+        self.classes_, self._encoder, self._signs, self._detectors = classes, encoder, signs, detectors
+        self._fitted = _Fitted(y.size, int(used.count.sum()), plan, time.perf_counter() - started)
+        self._place = np.full(kept.size, -1)  # of each row of the table among those that were learned from
+        self._place[kept] = used.place(rows)
         self._warn_if_shortened()
-        self._settle(objective)
+        self._settle(objective, stacklevel=4)
         return self
 
     def set_operating_point(
@@ -250,14 +259,16 @@ class EvenMarginClassifier(ClassifierMixin, BaseEstimator):
         if len(given) != 1:
             raise ValueError("Give one of objective, threshold and probability.")
         if objective is not None:
-            self._settle(get_objective(objective))
+            self._settle(get_objective(objective), stacklevel=3)
             return self
         if len(self._detectors) > 1:
             raise ValueError("A threshold or a probability can be set for two classes; for more, give an objective.")
         (detector,) = self._detectors
-        detector.threshold = (
-            float(threshold) if threshold is not None else float(detector.calibrator.score_at(np.asarray(probability)))
-        )
+        if probability is not None:
+            threshold = float(detector.calibrator.score_at(np.asarray(probability)))
+        if not (isinstance(threshold, Real) and np.isfinite(float(threshold))):
+            raise ValueError(f"threshold={threshold!r} must be a finite number.")
+        detector.threshold = float(threshold)
         self._describe(None)
         return self
 
@@ -278,8 +289,8 @@ class EvenMarginClassifier(ClassifierMixin, BaseEstimator):
             ((sign, detector, scores),) = parts
             return np.asarray(sign * (scores - detector.threshold))
         return np.column_stack([
-            sign * (_logit(detector.probability(scores)) - _logit(detector.probability_threshold))
-            for sign, detector, scores in parts
+            _logit(detector.probability(scores)) - _logit(detector.probability_threshold)
+            for _, detector, scores in parts
         ])  # fmt: skip
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -312,13 +323,11 @@ class EvenMarginClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         parts = zip(self._signs, self._detectors, self._scores(X), strict=True)
-        own = [
-            detector.probability(scores) if sign > 0 else 1.0 - detector.probability(scores)
-            for sign, detector, scores in parts
-        ]
+        own = [(sign, detector.probability(scores)) for sign, detector, scores in parts]
         if self.classes_.size == 2:
-            return np.column_stack([1.0 - own[0], own[0]])
-        shares = np.column_stack(own)
+            ((sign, share),) = own
+            return np.column_stack([1.0 - share, share] if sign > 0 else [share, 1.0 - share])
+        shares = np.column_stack([share for _, share in own])
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
     def predict_log_proba(self, X: Any) -> Array:
@@ -334,6 +343,9 @@ class EvenMarginClassifier(ClassifierMixin, BaseEstimator):
         """
         return np.log(self.predict_proba(X))
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_fitted")
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
@@ -344,32 +356,33 @@ class EvenMarginClassifier(ClassifierMixin, BaseEstimator):
 
     # --- fitting ---
 
-    def _plan(self, y: NDArray[Any], weight: Array, classes: NDArray[Any], started: float) -> Plan:
+    def _plan(self, y: NDArray[Any], classes: NDArray[Any], started: float) -> Plan:
         """How much work to do for tables of this size."""
         sizes = np.array([np.count_nonzero(y == label) for label in classes])
-        rarest, least = classes[sizes.argmin()], int(sizes.min())
+        rarest, least = _plain(classes[sizes.argmin()]), int(sizes.min())
         folds = self.folds or (10 if least < _MANY else 5)
-        if least < (self.folds or 5):
+        if least < folds:
             trust = "how well it is found is anyone's guess" if least == 1 else "what is said of it will be rough"
             warnings.warn(
-                f"Class {_plain(rarest)!r} has {least} row{'s' * (least > 1)} only, so that {max(2, least)} folds are "
-                f"used: {trust}.",
+                f"Class {rarest!r} has {least} different row{'s' * (least > 1)} only, so that {max(2, least)} folds "
+                f"are used: {trust}.",
                 UserWarning,
                 stacklevel=4,
             )
-        folds = max(2, min(folds, least))
-        repeats = 2 if least < _FEW else 1
+        plan = Plan(folds=max(2, min(folds, least)), rows=int(np.clip(y.size // 5, 4000, 8000)))
         if self.time_budget == "fast":
-            return Plan(screen=0, folds=folds, repeats=1)
+            return replace(plan, screen=0)
         if self.time_budget == "thorough":
-            return Plan(screen=4000, folds=folds, repeats=10 if least < _FEW else 3)
-        rows = int(np.clip(y.size // 5, 4000, 8000))
-        return Plan(folds=folds, repeats=repeats, rows=rows, seconds=float(self.time_budget), started=started)
+            return replace(plan, screen=4000, repeats=10 if least < _FEW else 3)
+        repeats = 2 if least < _FEW else 1
+        return replace(plan, repeats=repeats, seconds=float(self.time_budget), started=started)
 
     def _sides(self, y: NDArray[Any], weight: Array, classes: NDArray[Any], place: int) -> tuple[float, Mask]:
         """The positive rows, of the rarer side or the one that is named, and the sign that makes scores the class's."""
         own = y == classes[place]
-        if classes.size == 2 and self.pos_label is not None:
+        if classes.size > 2:
+            return 1.0, own
+        if self.pos_label is not None:
             sign = 1.0 if classes[1] == self.pos_label else -1.0
         else:
             sign = 1.0 if minority_is_positive(own, weight) else -1.0
@@ -390,15 +403,18 @@ class EvenMarginClassifier(ClassifierMixin, BaseEstimator):
 
     # --- the operating point ---
 
-    def _settle(self, objective: Objective) -> None:
+    def _settle(self, objective: Objective, stacklevel: int) -> None:
         """Cut where the objective says."""
-        missed = [repr(detector.label) for detector in self._detectors if not detector.cut_for(objective)]
+        choices = [detector.choose(objective) for detector in self._detectors]
+        for detector, choice in zip(self._detectors, choices, strict=True):
+            detector.threshold = choice.threshold
+        missed = [repr(d.label) for d, choice in zip(self._detectors, choices, strict=True) if not choice.reached]
         if missed:
             of = "" if self.classes_.size == 2 else f" for class {', '.join(missed)}"
             warnings.warn(
                 f"No threshold reaches a {objective}{of} on rows that were not trained on: the nearest one is taken.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=stacklevel,
             )
         self._describe(objective)
 
@@ -410,14 +426,17 @@ class EvenMarginClassifier(ClassifierMixin, BaseEstimator):
         curves = {detector.label: detector.curve(objective) for detector in detectors}
         if self.classes_.size == 2:
             (detector,) = detectors
+            self.pos_label_ = detector.label
             self.threshold_, self.probability_threshold_ = detector.threshold, detector.probability_threshold
             self.estimates_, self.operating_curve_ = estimates[detector.label], curves[detector.label]
-            self.oof_scores_, self.oof_positive_ = detector.unseen, detector.positive
         else:
+            self.pos_label_ = None
             self.threshold_ = np.array([detector.threshold for detector in detectors])
             self.probability_threshold_ = np.array([detector.probability_threshold for detector in detectors])
             self.estimates_ = pd.concat(estimates, names=["class", "metric"])
             self.operating_curve_ = curves
+        unseen = np.column_stack([np.append(detector.committee.unseen, np.nan) for detector in detectors])[self._place]
+        self.oof_scores_ = unseen[:, 0] if self.classes_.size == 2 else unseen
         tried = [{"class": detector.label, **row} for detector in detectors for row in detector.committee.screened]
         self.cv_results_ = pd.DataFrame(tried)
         self.summary_ = Summary(self._table_lines() + [line for d in detectors for line in self._lines(d, estimates)])
@@ -434,19 +453,26 @@ class EvenMarginClassifier(ClassifierMixin, BaseEstimator):
         ]
 
     def _lines(self, detector: Detector, estimates: dict[Any, pd.DataFrame]) -> list[tuple[str, str]]:
-        count, committee = np.count_nonzero(detector.positive), detector.committee
+        count, committee = int(detector.count[detector.positive].sum()), detector.committee
         share = detector.weight[detector.positive].sum() / detector.weight.sum()
         called = f"called so above a probability of {detector.probability_threshold:.3g}"
         lines = [
             (f"class {detector.label!r}", f"{count:,} rows, {share:.2%} of the weight"),
             ("  lenses", ", ".join(member.name for member in committee.members)),
             ("  boundary", f"{self.objective_}: {called}"),
+            ("  to expect", "of rows that it has not seen:"),
         ]
-        for name in ("gmean", "recall", "precision", "auc"):
+        for name, title in {
+            "gmean": "G-mean",
+            "recall": "recall",
+            "precision": "precision",
+            "roc_auc": "ROC-AUC",
+        }.items():
             value, low, high = estimates[detector.label].loc[name]
-            lines.append((f"  {name}", f"{value:.3f} on rows not seen (95 % interval {low:.3f} to {high:.3f})"))
+            said = "unknown" if np.isnan(value) else f"{value:.3f} (95 % interval {low:.3f} to {high:.3f})"
+            lines.append((f"  {title}", said))
         if count < _FEW:
-            lines.append(("  note", f"{count} rows of the class are few: trust the intervals, not the values"))
+            lines.append(("  note", f"{count:,} rows of the class are few: trust the intervals, not the values"))
         if committee.shortened:
             lines.append(("  note", f"time was short: {committee.shortened}"))
         return lines
@@ -455,8 +481,8 @@ class EvenMarginClassifier(ClassifierMixin, BaseEstimator):
 
     def _scores(self, X: Any) -> list[Array]:
         numbers = self._encoder.transform(validate_table(self, as_table(X)))
-        elements = numbers.shape[0] * self._detectors[0].committee.members[0].machine.support.size
-        with Workers(1 if elements < 3_000_000 else count_threads(self.n_jobs)) as workers:
+        elements = numbers.shape[0] * self._detectors[0].committee.members[0].machine.support.shape[0]
+        with Workers(1 if elements < 100_000 else count_threads(self.n_jobs)) as workers:
             return [detector.score(numbers, workers) for detector in self._detectors]
 
 
@@ -482,32 +508,79 @@ def _logit(probability: Any) -> Any:
     return np.log(probability) - np.log1p(-np.asarray(probability))
 
 
-def _canonical(X: Array, y: NDArray[Any], weight: Array) -> tuple[Array, NDArray[Any], Array]:
-    """Rows in an order of their own, those of whole weights repeated: the order and the weights given do not matter."""
-    if (weight == np.rint(weight)).all() and weight.max() > 1 and weight.sum() <= 1_000_000:
-        times = weight.astype(np.intp)
-        X, y, weight = X.repeat(times, axis=0), y.repeat(times), np.ones(int(times.sum()))
+@dataclass(frozen=True)
+class _Rows:
+    """The different rows of a table, in an order of their own.
+
+    inverse : which of them each row of the table is
+    count : how many rows of the table each of them is
+    """
+
+    X: Array
+    y: NDArray[Any]
+    weight: Array
+    count: Array
+    inverse: NDArray[np.intp]
+
+
+def _distinct(X: Array, y: NDArray[Any], weight: Array) -> _Rows:
+    """Rows that are the same, of one class, are one row of their total weight.
+
+    So neither the order of the rows nor the way that weights are written matters, and
+    no row is in two folds.
+    """
     codes = np.unique(y, return_inverse=True)[1]
-    order = np.lexsort((_keys(X, weight), codes, _keys(X.astype(np.float32), weight)))
-    return X[order], y[order], weight[order]
+    with np.errstate(over="ignore"):
+        single, double = _keys(X.astype(np.float32)), _keys(X)
+    order = np.lexsort((double, codes, single))
+    new = (np.diff(double[order]) != 0) | (np.diff(codes[order]) != 0)
+    group = np.concatenate([[0], np.cumsum(new)])
+    first = order[np.concatenate([[0], np.flatnonzero(new) + 1])]
+    inverse = np.empty(y.size, np.intp)
+    inverse[order] = group
+    total = np.asarray(np.bincount(group, weights=weight[order]), dtype=np.float64)
+    if not first.size <= total.sum() <= _HEAVY * first.size:
+        total *= first.size / total.sum()  # weights are in units of their own, and count a row each on average
+    return _Rows(X[first], y[first], total, np.bincount(group).astype(np.float64), inverse)
 
 
-def _keys(X: NDArray[np.floating], weight: Array) -> NDArray[np.uint64]:
+def _keys(X: NDArray[np.floating]) -> NDArray[np.uint64]:
     """A number for each row that depends on what is in it only."""
     rows = pd.DataFrame(X + X.dtype.type(0))  # one zero, not two
-    return pd.util.hash_pandas_object(rows.assign(weight=weight), index=False).to_numpy()
+    return pd.util.hash_pandas_object(rows, index=False).to_numpy()
 
 
-def _working_rows(
-    X: Array, y: NDArray[Any], weight: Array, classes: NDArray[Any], seed: int
-) -> tuple[Array, NDArray[Any], Array]:
-    """Up to so many rows, at weights that keep the share of each class."""
-    if y.size <= _ROWS:
-        return X, y, weight
-    totals = np.array([weight[y == label].sum() for label in classes])
-    common = y == classes[totals.argmax()]
-    rows = some_rows(np.arange(y.size), ~common, _ROWS, 0.5, seed)
-    X, y, weight, common = X[rows], y[rows], weight[rows].copy(), common[rows]
-    for label, total in zip(classes, totals, strict=True):
-        weight[y == label] *= total / weight[y == label].sum()
-    return X, y, weight
+@dataclass(frozen=True)
+class _Used:
+    """The rows to learn from: which, at which weights, and how many rows of the table they are."""
+
+    index: NDArray[np.intp]
+    weight: Array
+    count: Array
+
+    def place(self, rows: _Rows) -> NDArray[np.intp]:
+        """Where each row of the table is among these; −1 if it is not."""
+        place = np.full(rows.y.size, -1)
+        place[self.index] = np.arange(self.index.size)
+        return place[rows.inverse]
+
+
+def _working_rows(rows: _Rows, classes: NDArray[Any], most: int, seed: int) -> _Used:
+    """Up to so many rows, the smaller classes whole, at weights that keep the share of each class."""
+    sizes = np.array([np.count_nonzero(rows.y == label) for label in classes])
+    quota = most
+    if sizes.sum() > most:  # as many of each class, but what a small class leaves goes to the others
+        left, small = most, np.sort(sizes)
+        for k, size in enumerate(small):
+            quota = left // (small.size - k)
+            if size > quota:
+                break
+            left -= int(size)
+    rng, kept, weight = np.random.default_rng(seed), [], rows.weight.copy()
+    for label in classes:
+        own = np.flatnonzero(rows.y == label)
+        some = np.sort(rng.permutation(own)[:quota])
+        weight[some] *= rows.weight[own].sum() / rows.weight[some].sum()
+        kept.append(some)
+    index = np.sort(np.concatenate(kept))
+    return _Used(index, weight[index], rows.count[index])

@@ -36,10 +36,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _num_samples
 
 from ._threads import Workers
-from ._validation import Interval, StrOptions, fit_context, seed_from, validate_training
+from ._validation import Interval, StrOptions, fit_context, num_samples, seed_from, validate_training
 from .kernels import RBF, Points, centre_of, reach
 
 __all__ = ["SCHEMES", "DensityWeights"]
@@ -204,7 +203,7 @@ class DensityWeights(BaseEstimator):  # type: ignore[misc]
         signed = scheme == "same_class"
         if signed and y is None:
             raise ValueError("scheme='same_class' needs the classes of the rows: call fit(X, y).")
-        labels = y if signed else np.zeros(_num_samples(X), np.int8)  # one class: all signs are +
+        labels = y if signed else np.zeros(num_samples(X), np.int8)  # one class: all signs are +
         X, labels, weight, classes = validate_training(self, X, labels, sample_weight)
         if not weight.any():
             raise ValueError("All sample weights are zero: no row is left to take a density of.")

@@ -302,7 +302,7 @@ def _draw(
     codes: NDArray[np.intp], weight: NDArray[np.float64], counts: NDArray[np.intp], rng: np.random.Generator
 ) -> NDArray[np.intp]:
     """Rows of each class, none twice, by chances that go with weights: those whose exponential clocks ring first."""
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         clock = rng.standard_exponential(codes.size) / weight
     drawn = []
     for k, count in enumerate(counts):

@@ -30,7 +30,7 @@ from scipy.special import betaincc, betaincinv, expit, ndtr, ndtri, stdtrit
 from .adjust import MCC, BalancedAccuracy, CostMatrix, FBeta, GMean, Metric, best_threshold, get_metric
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
 __all__ = [
     "Calibrator",
@@ -42,6 +42,7 @@ __all__ = [
     "get_objective",
     "metric_interval",
     "operating_curve",
+    "wilson",
 ]
 
 Array = NDArray[np.float64]
@@ -211,7 +212,7 @@ def _name(metric: Metric) -> str:
             (tn, fp), (fn, tp) = metric.costs
             more = "".join(f", {name} = {cost:g}" for name, cost in (("tp", tp), ("tn", tn)) if cost)
             return f"cost with fn = {fn:g}, fp = {fp:g}{more}"
-    return str(getattr(metric, "__name__", metric))
+    return str(getattr(metric, "__name__", type(metric).__name__))
 
 
 def _number(value: Any) -> float:
@@ -500,7 +501,8 @@ def _smooth_threshold(sample: _Sample, objective: Objective) -> float | None:
 def _best_run(rank: Array) -> tuple[int, int]:
     """First and last place of the neighbours that share the highest rank."""
     best = int(np.argmax(rank))
-    worse = np.flatnonzero(~(rank >= rank[best] - _TIE * abs(rank[best])))
+    slack = _TIE * abs(rank[best]) if math.isfinite(rank[best]) else 0.0
+    worse = np.flatnonzero(~(rank >= rank[best] - slack))
     place = int(np.searchsorted(worse, best))
     first = int(worse[place - 1]) + 1 if place > 0 else 0
     last = int(worse[place]) - 1 if place < worse.size else rank.size - 1
@@ -551,7 +553,7 @@ def operating_curve(
     3      0.250  1.0  0.0     0.5          1.0
     4      0.515  0.0  0.0     0.0          1.0
     """
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
     if not _number(max_points) >= 10:
         raise ValueError(f"max_points={max_points!r} must be a number of thresholds, 10 or more.")
@@ -574,7 +576,7 @@ def operating_curve(
     if objective is not None:
         columns |= _objective_columns(get_objective(objective), counts)
     for name, (hits, misses) in rates.items():
-        columns[f"{name}_low"], columns[f"{name}_high"] = _wilson(hits, misses)
+        columns[f"{name}_low"], columns[f"{name}_high"] = wilson(hits, misses)
     return pd.DataFrame(columns)
 
 
@@ -603,8 +605,17 @@ def _thresholds(sample: _Sample, most: float = math.inf) -> Array:
     return np.asarray(thresholds[np.unique(np.concatenate(places))])
 
 
-def _wilson(hits: Array, misses: Array, level: float = 0.95) -> tuple[Array, Array]:
-    """Wilson's score interval of a rate; (0, 1) where nothing was counted."""
+def wilson(hits: Array, misses: Array, level: float = 0.95) -> tuple[Array, Array]:
+    """Wilson's score interval of a rate; (0, 1) where nothing was counted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from evenmargin.operating import wilson
+    >>> low, high = wilson(np.array([9.0]), np.array([1.0]))
+    >>> low.round(2), high.round(2)
+    (array([0.6]), array([0.98]))
+    """
     return _score_interval(hits, misses, float(ndtri(0.5 + 0.5 * level)))
 
 
@@ -768,8 +779,8 @@ def metric_interval(
     """A metric of the calls at a threshold, with a confidence interval that few rows do not fool.
 
     Recall, specificity and precision have Wilson's interval. A metric of both
-    classes has the quantiles it takes when recall and specificity are independent
-    and each is distributed as its count tells (by Jeffreys' rule). The area under
+    classes has the quantiles it takes when recall, specificity and the share of the
+    classes are independent and each is distributed as its count tells (by Jeffreys' rule). The area under
     the ROC curve has DeLong's variance, with what to expect mixed in where rows are few.
 
     A threshold that was chosen on the same rows makes the value a little too good:
@@ -783,7 +794,7 @@ def metric_interval(
     positive : array-like of shape (n,)
     threshold : float, default=0.0
     metric : default="gmean"
-        "recall", "specificity", "precision", "auc", or as in `get_objective`.
+        "recall", "specificity", "precision", "roc_auc", or as in `get_objective`.
     sample_weight : array-like of shape (n,), default=None
     level : float, default=0.95
 
@@ -803,21 +814,24 @@ def metric_interval(
     if not math.isfinite(_number(threshold)):
         raise ValueError(f"threshold={threshold!r} must be a finite number.")
     samples = [_sample(row, positive, sample_weight) for row in _rounds(scores)]
-    if isinstance(metric, str) and metric == "auc":
+    if isinstance(metric, str) and metric == "roc_auc":
         return _auc_interval(samples, level)
     at = np.array([float(threshold)])
     tp, fn, fp, tn = counts = np.mean([sample.counts(at) for sample in samples], axis=0)
     rates = {"recall": (tp, fn), "specificity": (tn, fp), "precision": (tp, fp)}
     if isinstance(metric, str) and metric in rates:
         hits, misses = rates[metric]
-        low, high = _wilson(hits, misses, level)
+        low, high = wilson(hits, misses, level)
         value = float(hits[0] / (hits[0] + misses[0])) if hits[0] + misses[0] > 0 else math.nan
         return MetricInterval(value, float(low[0]), float(high[0]))
     goal = get_objective(metric)
     value = float(goal(*counts)[0])
-    ups, downs = (tp + fn) * _plausible(tp, fn)[:, None], (tn + fp) * _plausible(tn, fp)
-    ups, downs = (np.asarray(part) for part in np.broadcast_arrays(ups, downs))
-    values = goal(ups, tp + fn - ups, tn + fp - downs, downs)
+    total = tp + fn + fp + tn
+    rises, falls, share = np.meshgrid(
+        _plausible(tp, fn, 64), _plausible(tn, fp, 64), _plausible(tp + fn, fp + tn, 32), indexing="ij"
+    )
+    up, down = total * share, total * (1.0 - share)
+    values = goal(rises * up, (1.0 - rises) * up, (1.0 - falls) * down, falls * down)
     low, high = np.nanquantile(values, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
     return MetricInterval(value, min(float(low), value), max(float(high), value))
 
@@ -832,9 +846,9 @@ def _rounds(scores: ArrayLike) -> list[Array]:
     return list(np.atleast_2d(array))
 
 
-def _plausible(hits: Array, misses: Array) -> Array:
+def _plausible(hits: Array, misses: Array, count: int) -> Array:
     """Rates that a count makes plausible: quantiles of Jeffreys' distribution, at even steps of probability."""
-    return np.asarray(betaincinv(hits + 0.5, misses + 0.5, (np.arange(256) + 0.5) / 256))
+    return np.asarray(betaincinv(hits + 0.5, misses + 0.5, (np.arange(count) + 0.5) / count))
 
 
 def _auc_interval(samples: list[_Sample], level: float) -> MetricInterval:

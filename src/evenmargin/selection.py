@@ -27,14 +27,14 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.validation import _check_method_params, indexable
+from sklearn.utils.validation import indexable
 
 from ._progress import progress_bars
 from ._scoring import Scorers
 from ._shared import share
-from ._threads import Workers, available_cores
+from ._threads import Workers, count_threads
 from ._trials import Sheet, Trials
-from ._validation import Interval, StrOptions, available_if, check_is_fitted, fit_context
+from ._validation import Interval, StrOptions, available_if, check_is_fitted, check_method_params, fit_context
 from .papers import cost_sensitive_pegasos
 from .stopping import AUCHalting, improvement_waits, waiting_time
 
@@ -220,7 +220,7 @@ class SharedGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         X, y = indexable(X, y)
         if y is not None:
             assert_all_finite(y, input_name="y")  # before a splitter looks at it
-        params = _check_method_params(X, params)
+        params = check_method_params(X, params)
         fit_params, split_params, score_params = self._route(params, scorers)
         splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         folds = list(splitter.split(X, y, **split_params))
@@ -244,7 +244,7 @@ class SharedGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """What can be shared first, then the rest one by one."""
         sheet = Sheet(len(trials.candidates), len(trials.folds))
         total = len(trials.candidates) * len(trials.folds)
-        with Workers(self._threads()) as workers, self._counting(total) as done:
+        with Workers(count_threads(self.n_jobs)) as workers, self._counting(total) as done:
             shared = share(trials, sheet, float(self.cache_size), workers, done)
             rest = [
                 (candidate, fold)
@@ -307,13 +307,6 @@ class SharedGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.refit_time_ = time.perf_counter() - started
         if hasattr(estimator, "feature_names_in_"):
             self.feature_names_in_ = estimator.feature_names_in_
-
-    def _threads(self) -> int:
-        if self.n_jobs is None:
-            return available_cores()
-        if self.n_jobs == 0:
-            raise ValueError("n_jobs=0 has no meaning: choose a number of threads from 1, or None for all cores.")
-        return int(self.n_jobs) if self.n_jobs > 0 else max(1, available_cores() + 1 + int(self.n_jobs))
 
     def _check_refit_name(self, names: Any) -> None:
         if self.refit is False or callable(self.refit) or (isinstance(self.refit, str) and self.refit in names):
@@ -514,7 +507,7 @@ class SharedGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
 def _table(candidates: list[dict[str, Any]], sheet: Sheet) -> Any:
     """`cv_results_`, with the columns of GridSearchCV."""
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
     columns: dict[str, Any] = {}
     for name, seconds in (("fit_time", sheet.fit_time), ("score_time", sheet.score_time)):
@@ -545,7 +538,7 @@ def _columns(name: str, numbers: Array, rank: bool) -> dict[str, Any]:
         warnings.warn(
             f"{np.count_nonzero(~np.isfinite(mean))} of {mean.size} candidates have a {name} that is not finite.",
             UserWarning,
-            stacklevel=6,
+            stacklevel=5,
         )
     columns[f"mean_{name}"] = mean
     columns[f"std_{name}"] = np.sqrt(np.average((numbers - mean[:, None]) ** 2, axis=1))

@@ -29,12 +29,20 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, NuSVC
 from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import _check_method_params, column_or_1d, has_fit_parameter, indexable
+from sklearn.utils.validation import column_or_1d, has_fit_parameter, indexable
 
-from ._validation import Interval, StrOptions, check_is_fitted, drop_weightless, fit_context, validate_rows
+from ._validation import (
+    Interval,
+    StrOptions,
+    check_is_fitted,
+    check_method_params,
+    drop_weightless,
+    fit_context,
+    safe_split,
+    validate_rows,
+)
 from .adjust import BestThreshold, BestZ, best_threshold, best_z, get_metric
 from .kernels import get_kernel, kernel_dot
 from .weights import minority_is_positive
@@ -215,8 +223,8 @@ class ZAdjustedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             if get_tags(estimator).input_tags.pairwise:  # it will be given a column for each row, weightless or not
                 rows = np.arange(y.size)
             else:
-                params = _check_method_params(X, params, indices=kept)
-                X, _ = _safe_split(estimator, X, y, kept)
+                params = check_method_params(X, params, indices=kept)
+                X, _ = safe_split(estimator, X, y, kept)
         fitted = estimator if self._prefit else clone(estimator).fit(X, y[rows], **params)
         if not np.array_equal(fitted.classes_, classes):
             raise ValueError(
@@ -438,11 +446,11 @@ def _fold(
     method: str, estimator: Any, X: Any, y: NDArray[Any], train: Any, test: Any, params: Any, minority: int
 ) -> tuple[Array, ...]:
     """Fit on the training rows of a fold; the parts of the scores of its test rows."""
-    X_train, y_train = _safe_split(estimator, X, y, train)
-    X_test, _ = _safe_split(estimator, X, y, test, train)
+    X_train, y_train = safe_split(estimator, X, y, train)
+    X_test, _ = safe_split(estimator, X, y, test, train)
     if np.unique(y_train).size < 2:
         raise ValueError("cv leaves a fold with training rows of one class only: use fewer folds, stratified.")
-    estimator.fit(X_train, y_train, **_check_method_params(X, params, indices=train))
+    estimator.fit(X_train, y_train, **check_method_params(X, params, indices=train))
     return _parts(method, estimator, X_test, minority)
 
 

@@ -184,7 +184,8 @@ def responses(estimator: Any, X: Any, response_method: str, pos_label: Any) -> t
     if len(classes) != 2:
         raise ValueError(f"{name} was fitted on {len(classes)} classes: the display needs a classifier of two.")
     if pos_label is None:
-        pos_label = classes[1]
+        own = getattr(estimator, "pos_label_", None)
+        pos_label = classes[1] if own is None else own
     elif pos_label not in classes:
         raise ValueError(f"pos_label={pos_label!r} is not a class of {name}, which knows {classes}.")
     wanted = known if response_method == "auto" else (response_method,)
@@ -201,6 +202,9 @@ def responses(estimator: Any, X: Any, response_method: str, pos_label: Any) -> t
 def own_threshold(estimator: Any, method: str, pos_label: Any) -> float:
     """Where the estimator itself cuts the scores that `method` gave."""
     default = 0.5 if method == "predict_proba" else 0.0
+    own = getattr(estimator, "probability_threshold_", None)  # of EvenMarginClassifier
+    if own is not None and method == "predict_proba":
+        return float(own if pos_label == estimator.pos_label_ else 1.0 - own)
     tuned = isinstance(estimator, TunedThresholdClassifierCV)
     if not tuned and not isinstance(estimator, FixedThresholdClassifier):
         return default

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..operating import wilson
 from . import _common as common
 
 __all__ = ["ReliabilityDisplay"]
@@ -262,10 +263,8 @@ def _sums(bins: NDArray[np.intp], values: Array) -> Array:
 
 def _wilson(share: Array, total: Array) -> tuple[Array, Array]:
     """Wilson's interval for a share of `total` rows."""
-    square = _NORMAL**2
-    centre = (share + square / (2.0 * total)) / (1.0 + square / total)
-    half = _NORMAL * np.sqrt(share * (1.0 - share) / total + square / (4.0 * total**2)) / (1.0 + square / total)
-    return np.minimum(np.maximum(centre - half, 0.0), share), np.maximum(np.minimum(centre + half, 1.0), share)
+    low, high = wilson(share * total, (1.0 - share) * total)
+    return np.minimum(low, share), np.maximum(high, share)
 
 
 def _append_below(ax: Any) -> Any:
