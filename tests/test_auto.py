@@ -246,9 +246,9 @@ def test_the_choice_of_settings_has_its_optimism_measured():
     for _ in range(6):
         X, y = rng.normal(size=(150, 4)), np.arange(150) < 20
         committee = committee_of(X, y, Plan())
-        gains.append(committee.optimism["roc_auc"])
-        apart.append(roc_auc_score(y, committee.honest) - committee.optimism["roc_auc"] - 0.5)
-    assert np.mean(gains) > 0.02
+        gains.append(committee.optimism)
+        apart.append(roc_auc_score(y, committee.honest) - committee.optimism - 0.5)
+    assert np.mean(gains) > 0.01
     assert abs(np.mean(apart)) < 0.06
 
 

@@ -291,7 +291,7 @@ def test_a_callable_may_return_several_metrics():
         called = estimator.predict(X)
         return {"right": accuracy_score(y, called), "found": recall_score(y, called)}
 
-    assert_same(*both(KernelSVM(), {"C": CS}, scoring=several, refit="found"))
+    assert_same(*both(KernelSVM(), {"C": CS}, scoring=several, refit="found"), shares=False)
 
 
 def test_refit_may_choose_by_itself():

@@ -31,8 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
-from scipy.special import ndtr
-from sklearn.linear_model import LogisticRegression
+from scipy.special import expit, ndtr
 
 from ._paths import solve_paths
 from ._threads import Workers
@@ -58,7 +57,7 @@ _MEDIAN_ROWS = 500
 _FEW = 256  # support vectors up to which scores are in float64
 _TOL = 1e-3
 _LINEAR_TOL, _LINEAR_ITERATIONS = 1e-2, 100
-_CHUNK = 20_000  # rows to score at a time: a view of them may have hundreds of columns
+_CHUNK = 2_048  # rows to score at a time: a view of them may have hundreds of columns
 
 
 @dataclass(frozen=True)
@@ -173,8 +172,8 @@ class Committee:
         In which fold a row was, in the first repeat.
     screened : list of dict
         The settings that were tried.
-    optimism : dict
-        By how much the chosen settings look too good, in ROC-AUC and in G-mean.
+    optimism : float
+        By how much the chosen settings look too good, in ROC-AUC.
     shortened : str
         What the time did not allow.
     """
@@ -184,16 +183,23 @@ class Committee:
     honest: Array = field(default_factory=lambda: np.empty(0))
     fold: Index = field(default_factory=lambda: np.empty(0, np.intp))
     screened: list[dict[str, Any]] = field(default_factory=list)
-    optimism: dict[str, float] = field(default_factory=lambda: {"roc_auc": 0.0, "gmean": 0.0})
+    optimism: float = 0.0
     repeats: int = 1
     shortened: str = ""
 
     def score(self, X: Array, workers: Workers | None = None) -> Array:
-        parts = [
-            np.mean([member.log_odds(X[i : i + _CHUNK], workers) for member in self.members], axis=0)
-            for i in range(0, X.shape[0], _CHUNK)
-        ]
-        return np.concatenate(parts) if parts else np.empty(0)
+        """The mean log-odds; threads take members and some rows at a time."""
+        out = np.empty((len(self.members), X.shape[0]))
+        chunks = -(-X.shape[0] // _CHUNK)
+
+        def task(place: int) -> None:
+            k, chunk = divmod(place, chunks)
+            rows = slice(chunk * _CHUNK, (chunk + 1) * _CHUNK)
+            out[k, rows] = self.members[k].log_odds(X[rows], alone)
+
+        with Workers.of(workers, X.shape[0] * self.members[0].machine.beta.size) as pool, Workers(1) as alone:
+            pool.each(task, range(len(self.members) * chunks))
+        return out.mean(axis=0)
 
 
 @dataclass
@@ -275,8 +281,7 @@ def _settings(
         committee.screened += screen.table
         gains.append(screen.optimism)
         slowest = max(slowest, time.perf_counter() - started)
-    for name in committee.optimism:
-        committee.optimism[name] = float(np.mean([gain[name] for gain in gains])) if gains else 0.0
+    committee.optimism = float(np.mean(gains)) if gains else 0.0
     return chosen
 
 
@@ -286,7 +291,7 @@ class _Screen:
 
     best: tuple[float, float]
     table: list[dict[str, Any]]
-    optimism: dict[str, float]
+    optimism: float
 
 
 def _screen(look: Look, case: Case, folds: int) -> _Screen:
@@ -298,31 +303,30 @@ def _screen(look: Look, case: Case, folds: int) -> _Screen:
     for group in _groups(look.lens, splits, fold.size, fold.size):
         for found in _fit(look, group, look.lens.grid, CS, case):
             scores[:, found.test] = found.scores.reshape(len(tried), -1)
-    every = np.arange(fold.size)
-    merits = [_merits(own, case, every) for own in scores]
+    areas = [roc_auc(case.positive, own, case.weight) for own in scores]
+    means = [smoothed_gmean(own, case.positive, case.weight) for own in scores]
     table = [
-        {"lens": look.lens.name, "g": g, "C": C, "rows": fold.size, **merit}
-        for (g, C), merit in zip(tried, merits, strict=True)
+        {"lens": look.lens.name, "g": g, "C": C, "rows": fold.size, "roc_auc": area, "gmean": mean}
+        for (g, C), area, mean in zip(tried, areas, means, strict=True)
     ]
-    best = _best(merits)
-    # What a choice by the other folds would have given.
-    nested = np.empty(fold.size)
-    for k in range(folds):
-        known = _rows_with_both(fold != k, case)
-        own = scores[_best([_merits(one, case, known) for one in scores])]
-        slope, offset = log_odds(own[known], case.only(known))
-        nested[fold == k] = slope * own[fold == k] + offset
-    would = _merits(nested, case, every)
-    return _Screen(tried[best], table, {name: max(0.0, merits[best][name] - would[name]) for name in would})
+    best = int(np.argmax(np.add(areas, means)))
+    return _Screen(tried[best], table, _optimism(scores, best, fold, case))
 
 
-def _merits(scores: Array, case: Case, rows: Index) -> dict[str, float]:
-    scores, positive, weight = scores[rows], case.positive[rows], case.weight[rows]
-    return {"roc_auc": roc_auc(positive, scores, weight), "gmean": smoothed_gmean(scores, positive, weight)}
+def _optimism(scores: Array, best: int, fold: Index, case: Case) -> float:
+    """By how much the best setting beats, in ROC-AUC on each fold, what the other folds would have chosen."""
+    gains = []
+    for k in range(int(fold.max()) + 1):
+        own, known = np.flatnonzero(fold == k), _rows_with_both(fold != k, case)
+        if not 0 < np.count_nonzero(case.positive[own]) < own.size:
+            continue
+        would = int(np.argmax([_area(one, case, known) for one in scores]))
+        gains.append(_area(scores[best], case, own) - _area(scores[would], case, own))
+    return max(0.0, float(np.mean(gains))) if gains else 0.0
 
 
-def _best(merits: list[dict[str, float]]) -> int:
-    return int(np.argmax([merit["roc_auc"] + merit["gmean"] for merit in merits]))
+def _area(scores: Array, case: Case, rows: Index) -> float:
+    return roc_auc(case.positive[rows], scores[rows], case.weight[rows])
 
 
 def some_rows(rows: Index, positive: Mask, size: int, share: float, seed: int) -> Index:
@@ -335,7 +339,7 @@ def some_rows(rows: Index, positive: Mask, size: int, share: float, seed: int) -
     return np.sort(np.concatenate([rare, others[: size - rare.size]]))
 
 
-def smoothed_gmean(scores: Array, positive: Mask, weight: Array, bins: int = 256) -> float:
+def smoothed_gmean(scores: Array, positive: Mask, weight: Array, bins: int = 128) -> float:
     """The best G-mean of scores whose two distributions are smoothed, on a grid: for choosing among many."""
     low, high = float(scores.min()), float(scores.max())
     if not high > low:
@@ -531,12 +535,20 @@ def focus(look: Look, train: Index, case: Case) -> Single:
 
 
 def log_odds(scores: Array, case: Case) -> tuple[float, float]:
-    """Slope and intercept of a balanced logistic in the score."""
+    """Slope and intercept of a balanced logistic in the standardised score, at a ridge of 1; by Newton's method."""
     centre = float(np.average(scores, weights=case.weight))
     spread = float(np.sqrt(np.average((scores - centre) ** 2, weights=case.weight))) or 1.0
-    model = LogisticRegression().fit(((scores - centre) / spread)[:, None], case.positive, sample_weight=case.costs)
-    slope = max(float(model.coef_[0, 0]), 1e-3) / spread  # a lens that ranks backwards by chance must not turn around
-    return slope, float(model.intercept_[0]) - slope * centre
+    columns = np.stack([(scores - centre) / spread, np.ones(scores.size)])
+    cost, theta, ridge = case.costs, np.array([1.0, 0.0]), np.diag([1.0, 1e-9])
+    for _ in range(50):
+        share = expit(theta @ columns)
+        gradient = columns @ (cost * (share - case.positive)) + ridge @ theta
+        step = np.linalg.solve((columns * (cost * share * (1.0 - share))) @ columns.T + ridge, gradient)
+        theta = theta - step * min(1.0, 2.0 / float(np.abs(step).max() + 1e-300))
+        if np.abs(step).max() < 1e-9:
+            break
+    slope = max(float(theta[0]), 1e-3) / spread  # a lens that ranks backwards by chance must not turn around
+    return slope, float(theta[1]) - slope * centre
 
 
 def median_distance(lens: Lens, Z: Single) -> float:

@@ -86,8 +86,7 @@ class Detector:
         for name in ESTIMATES:
             own = scores if name == "roc_auc" else scores - cut
             found = metric_interval(own, self.positive, 0.0, name, self._counted(name))
-            gain = self.committee.optimism["roc_auc" if name == "roc_auc" else "gmean"]
-            gain = gain if name in ("roc_auc", "gmean", "recall", "specificity") else 0.0
+            gain = self.committee.optimism if name in ("roc_auc", "gmean", "recall", "specificity") else 0.0
             rows[name] = [max(0.0, figure - gain) for figure in found]
         if min(np.count_nonzero(self.positive), np.count_nonzero(~self.positive)) == 1:
             rows = {name: [np.nan, 0.0, 1.0] for name in rows}  # its only row was trained on
