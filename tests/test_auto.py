@@ -316,6 +316,20 @@ def test_weights_do_not_make_it_believe_in_chance(weight):
     assert np.array_equal(model.decision_function(X), repeated.decision_function(X))
 
 
+def test_a_row_that_the_table_has_often_is_not_judged_as_never_seen():
+    """Half of all rows are one row, far from the others."""
+    rng = np.random.default_rng(0)
+    y = np.arange(400) < 40
+    X = rng.normal(size=(400, 4)) + 2.0 * y[:, None]
+    X[200:] = [3.0, -3.0, 3.0, -3.0]
+    model = fast().fit(X, y)
+    assert model.estimates_.loc["roc_auc", "value"] > 0.9
+    assert np.isclose(model._detectors[0].count.sum(), 400)
+    assert np.isclose(model._detectors[0].weight.sum(), 400)
+    assert np.unique(model.oof_scores_[200:]).size > 1
+    assert np.isfinite(model.oof_scores_).all()
+
+
 def test_weights_of_any_size_leave_the_intervals_as_they_are(rows):
     X, y = rows
     widths = []

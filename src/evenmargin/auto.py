@@ -45,6 +45,7 @@ Mask = NDArray[np.bool_]
 
 _ROWS = 100_000  # to learn from, at most: all of the rare class, if it is up to half of them
 _PER_SECOND = 1_000  # rows to learn from, for each second of time
+_OFTEN = 10  # copies of a row in the table from which it is as many rows, that may be in several folds
 _HEAVY = 1_000.0  # weight of a row on average, up to which it is a number of rows
 _FEW = 100  # rows of the rare class below which folds are repeated
 _MANY = 500  # rows of the rare class from which five folds are enough
@@ -134,8 +135,9 @@ class EvenMarginClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    A sample weight of 2 is the same as the row twice. Rows that are the same are never in
-    two folds, so that nothing is tested on itself. Machines have up to 8 000 rows each.
+    A sample weight of 2 is the same as the row twice. Up to nine rows that are the same are
+    in one fold, so that nothing is tested on itself; a row that the table has more often
+    is in several, since new rows will be like it. Machines have up to 8 000 rows each.
     Above 50 000 rows they are linear on a Nyström map; above 100 000 a sample is learned
     from, the small classes whole.
 
@@ -527,21 +529,26 @@ def _distinct(X: Array, y: NDArray[Any], weight: Array) -> _Rows:
     """Rows that are the same, of one class, are one row of their total weight.
 
     So neither the order of the rows nor the way that weights are written matters, and
-    no row is in two folds.
+    few copies of a row are not in two folds. But a row that the table has often is
+    several rows: new rows will be like it, and it must not be judged as never seen.
     """
     codes = np.unique(y, return_inverse=True)[1]
     with np.errstate(over="ignore"):
         single, double = _keys(X.astype(np.float32)), _keys(X)
     order = np.lexsort((double, codes, single))
     new = (np.diff(double[order]) != 0) | (np.diff(codes[order]) != 0)
+    starts = np.concatenate([[0], np.flatnonzero(new) + 1])
     group = np.concatenate([[0], np.cumsum(new)])
-    first = order[np.concatenate([[0], np.flatnonzero(new) + 1])]
-    inverse = np.empty(y.size, np.intp)
-    inverse[order] = group
+    count = np.bincount(group)
     total = np.asarray(np.bincount(group, weights=weight[order]), dtype=np.float64)
-    if not first.size <= total.sum() <= _HEAVY * first.size:
-        total *= first.size / total.sum()  # weights are in units of their own, and count a row each on average
-    return _Rows(X[first], y[first], total, np.bincount(group).astype(np.float64), inverse)
+    if not total.size <= total.sum() <= _HEAVY * total.size:
+        total *= total.size / total.sum()  # weights are in units of their own, and count a row each on average
+    times = np.where(count >= _OFTEN, _OFTEN, 1)
+    places = np.concatenate([[0], np.cumsum(times)])
+    inverse = np.empty(y.size, np.intp)
+    inverse[order] = places[group] + (np.arange(y.size) - starts[group]) % times[group]
+    first = order[starts].repeat(times)
+    return _Rows(X[first], y[first], (total / times).repeat(times), (count / times).repeat(times), inverse)
 
 
 def _keys(X: NDArray[np.floating]) -> NDArray[np.uint64]:
