@@ -184,7 +184,6 @@ class Committee:
     fold: Index = field(default_factory=lambda: np.empty(0, np.intp))
     screened: list[dict[str, Any]] = field(default_factory=list)
     optimism: float = 0.0
-    repeats: int = 1
     shortened: str = ""
 
     def score(self, X: Array, workers: Workers | None = None) -> Array:
@@ -231,7 +230,7 @@ def assemble(
     looks: Callable[[Lens], Look], case: Case, plan: Plan, report: Callable[[str], None] = lambda stage: None
 ) -> Committee:
     """Screen, cross-fit and average; see the module. `looks` shows the rows through a lens."""
-    committee, lenses = Committee(repeats=plan.repeats), list(LENSES)
+    committee, lenses = Committee(), list(LENSES)
     if plan.late(1.0):
         committee.shortened = f"this is the default model, the lens {lenses[0].name!r} at its usual setting"
         plan = replace(plan, screen=0, folds=min(plan.folds, 3), repeats=1, rows=1000, exact=case.positive.size)

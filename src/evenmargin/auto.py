@@ -23,6 +23,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from ._binary import one_vs_rest
 from ._committee import LENSES, Case, Look, Plan, assemble
 from ._detector import Detector
+from ._distinct import distinct_rows, working_rows
 from ._progress import progress_bars
 from ._tables import TableEncoder, as_table
 from ._threads import Workers, count_threads
@@ -45,8 +46,6 @@ Mask = NDArray[np.bool_]
 
 _ROWS = 100_000  # to learn from, at most: all of the rare class, if it is up to half of them
 _PER_SECOND = 1_000  # rows to learn from, for each second of time
-_OFTEN = 10  # copies of a row in the table from which it is as many rows, that may be in several folds
-_HEAVY = 1_000.0  # weight of a row on average, up to which it is a number of rows
 _FEW = 100  # rows of the rare class below which folds are repeated
 _MANY = 500  # rows of the rare class from which five folds are enough
 
@@ -211,11 +210,11 @@ class EvenMarginClassifier(ClassifierMixin, BaseEstimator):
         self._check_pos_label(classes)
         seed = seed_from(self.random_state)
         encoder = TableEncoder().fit(table, weight)
-        rows = _distinct(encoder.transform(table), y, weight)
+        rows = distinct_rows(encoder.transform(table), y, weight)
         most = _ROWS
         if not isinstance(self.time_budget, str):
             most = int(np.clip(_PER_SECOND * self.time_budget, 4_000, _ROWS))
-        used = _working_rows(rows, classes, most, seed)
+        used = working_rows(rows, classes, most, seed)
         plan = self._plan(rows.y[used.index], classes, started)
         with Workers(count_threads(self.n_jobs)) as workers, progress_bars(bool(self.verbose)) as open_bar:
             which = one_vs_rest(classes)
@@ -508,86 +507,3 @@ def _plain(label: Any) -> Any:
 
 def _logit(probability: Any) -> Any:
     return np.log(probability) - np.log1p(-np.asarray(probability))
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """The different rows of a table, in an order of their own.
-
-    inverse : which of them each row of the table is
-    count : how many rows of the table each of them is
-    """
-
-    X: Array
-    y: NDArray[Any]
-    weight: Array
-    count: Array
-    inverse: NDArray[np.intp]
-
-
-def _distinct(X: Array, y: NDArray[Any], weight: Array) -> _Rows:
-    """Rows that are the same, of one class, are one row of their total weight.
-
-    So neither the order of the rows nor the way that weights are written matters, and
-    few copies of a row are not in two folds. But a row that the table has often is
-    several rows: new rows will be like it, and it must not be judged as never seen.
-    """
-    codes = np.unique(y, return_inverse=True)[1]
-    with np.errstate(over="ignore"):
-        single, double = _keys(X.astype(np.float32)), _keys(X)
-    order = np.lexsort((double, codes, single))
-    new = (np.diff(double[order]) != 0) | (np.diff(codes[order]) != 0)
-    starts = np.concatenate([[0], np.flatnonzero(new) + 1])
-    group = np.concatenate([[0], np.cumsum(new)])
-    count = np.bincount(group)
-    total = np.asarray(np.bincount(group, weights=weight[order]), dtype=np.float64)
-    if not total.size <= total.sum() <= _HEAVY * total.size:
-        total *= total.size / total.sum()  # weights are in units of their own, and count a row each on average
-    times = np.where(count >= _OFTEN, _OFTEN, 1)
-    places = np.concatenate([[0], np.cumsum(times)])
-    inverse = np.empty(y.size, np.intp)
-    inverse[order] = places[group] + (np.arange(y.size) - starts[group]) % times[group]
-    first = order[starts].repeat(times)
-    return _Rows(X[first], y[first], (total / times).repeat(times), (count / times).repeat(times), inverse)
-
-
-def _keys(X: NDArray[np.floating]) -> NDArray[np.uint64]:
-    """A number for each row that depends on what is in it only."""
-    rows = pd.DataFrame(X + X.dtype.type(0))  # one zero, not two
-    return pd.util.hash_pandas_object(rows, index=False).to_numpy()
-
-
-@dataclass(frozen=True)
-class _Used:
-    """The rows to learn from: which, at which weights, and how many rows of the table they are."""
-
-    index: NDArray[np.intp]
-    weight: Array
-    count: Array
-
-    def place(self, rows: _Rows) -> NDArray[np.intp]:
-        """Where each row of the table is among these; −1 if it is not."""
-        place = np.full(rows.y.size, -1)
-        place[self.index] = np.arange(self.index.size)
-        return place[rows.inverse]
-
-
-def _working_rows(rows: _Rows, classes: NDArray[Any], most: int, seed: int) -> _Used:
-    """Up to so many rows, the smaller classes whole, at weights that keep the share of each class."""
-    sizes = np.array([np.count_nonzero(rows.y == label) for label in classes])
-    quota = most
-    if sizes.sum() > most:  # as many of each class, but what a small class leaves goes to the others
-        left, small = most, np.sort(sizes)
-        for k, size in enumerate(small):
-            quota = left // (small.size - k)
-            if size > quota:
-                break
-            left -= int(size)
-    rng, kept, weight = np.random.default_rng(seed), [], rows.weight.copy()
-    for label in classes:
-        own = np.flatnonzero(rows.y == label)
-        some = np.sort(rng.permutation(own)[:quota])
-        weight[some] *= rows.weight[own].sum() / rows.weight[some].sum()
-        kept.append(some)
-    index = np.sort(np.concatenate(kept))
-    return _Used(index, weight[index], rows.count[index])

@@ -1,0 +1,100 @@
+"""The different rows of a table, and which of them to learn from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+__all__ = ["Rows", "Used", "distinct_rows", "working_rows"]
+
+Array = NDArray[np.float64]
+
+_OFTEN = 10  # copies of a row in the table from which it is as many rows, that may be in several folds
+_HEAVY = 1_000.0  # weight of a row on average, up to which it is a number of rows
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The different rows of a table, in an order of their own.
+
+    inverse : which of them each row of the table is
+    count : how many rows of the table each of them is
+    """
+
+    X: Array
+    y: NDArray[Any]
+    weight: Array
+    count: Array
+    inverse: NDArray[np.intp]
+
+
+def distinct_rows(X: Array, y: NDArray[Any], weight: Array) -> Rows:
+    """Rows that are the same, of one class, are one row of their total weight.
+
+    So neither the order of the rows nor the way that weights are written matters, and
+    few copies of a row are not in two folds. But a row that the table has often is
+    several rows: new rows will be like it, and it must not be judged as never seen.
+    """
+    codes = np.unique(y, return_inverse=True)[1]
+    with np.errstate(over="ignore"):
+        single, double = _keys(X.astype(np.float32)), _keys(X)
+    order = np.lexsort((double, codes, single))
+    new = (np.diff(double[order]) != 0) | (np.diff(codes[order]) != 0)
+    starts = np.concatenate([[0], np.flatnonzero(new) + 1])
+    group = np.concatenate([[0], np.cumsum(new)])
+    count = np.bincount(group)
+    total = np.asarray(np.bincount(group, weights=weight[order]), dtype=np.float64)
+    if not total.size <= total.sum() <= _HEAVY * total.size:
+        total *= total.size / total.sum()  # weights are in units of their own, and count a row each on average
+    times = np.where(count >= _OFTEN, _OFTEN, 1)
+    places = np.concatenate([[0], np.cumsum(times)])
+    inverse = np.empty(y.size, np.intp)
+    inverse[order] = places[group] + (np.arange(y.size) - starts[group]) % times[group]
+    first = order[starts].repeat(times)
+    return Rows(X[first], y[first], (total / times).repeat(times), (count / times).repeat(times), inverse)
+
+
+def _keys(X: NDArray[np.floating]) -> NDArray[np.uint64]:
+    """A number for each row that depends on what is in it only."""
+    rows = pd.DataFrame(X + X.dtype.type(0))  # one zero, not two
+    return pd.util.hash_pandas_object(rows, index=False).to_numpy()
+
+
+@dataclass(frozen=True)
+class Used:
+    """The rows to learn from: which, at which weights, and how many rows of the table they are."""
+
+    index: NDArray[np.intp]
+    weight: Array
+    count: Array
+
+    def place(self, rows: Rows) -> NDArray[np.intp]:
+        """Where each row of the table is among these; −1 if it is not."""
+        place = np.full(rows.y.size, -1)
+        place[self.index] = np.arange(self.index.size)
+        return place[rows.inverse]
+
+
+def working_rows(rows: Rows, classes: NDArray[Any], most: int, seed: int) -> Used:
+    """Up to so many rows, the smaller classes whole, at weights that keep the share of each class."""
+    sizes = np.array([np.count_nonzero(rows.y == label) for label in classes])
+    quota = most
+    if sizes.sum() > most:  # as many of each class, but what a small class leaves goes to the others
+        left, small = most, np.sort(sizes)
+        for k, size in enumerate(small):
+            quota = left // (small.size - k)
+            if size > quota:
+                break
+            left -= int(size)
+    rng, kept, weight = np.random.default_rng(seed), [], rows.weight.copy()
+    for label in classes:
+        own = np.flatnonzero(rows.y == label)
+        some = np.sort(rng.permutation(own)[:quota])
+        weight[some] *= rows.weight[own].sum() / rows.weight[some].sum()
+        kept.append(some)
+    index = np.sort(np.concatenate(kept))
+    return Used(index, weight[index], rows.count[index])
