@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,14 @@ from sklearn.preprocessing import StandardScaler
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
+
+
+def pytest_collection_modifyitems(items):
+    """Examples that train networks are skipped where torch is missing."""
+    if find_spec("torch") is None:
+        for item in items:
+            if item.name.startswith("evenmargin.neural."):
+                item.add_marker(pytest.mark.skip(reason="torch is not installed"))
 
 
 def imbalanced(n=200, d=6, ratio=0.85, seed=0, dtype=np.float64):
@@ -44,4 +53,5 @@ def papers_data():
         with np.load(path) as arrays:
             return {key: arrays[key] for key in arrays.files}
 
+    load.folder = folder
     return load

@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     from .auto import EvenMarginClassifier
     from .density import DensityWeights
     from .kernel import KernelSVM
+    from .learned import LearnedWeights
     from .linear import LinearSVM
+    from .neural import DensityWeightedMLPClassifier, DensityWeightedMLPRegressor
     from .nystroem import StratifiedNystroem
     from .selection import SharedGridSearch
     from .zsvm import ZAdjustedClassifier
@@ -17,14 +19,18 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "DensityWeights", "EvenMarginClassifier", "KernelSVM", "LinearSVM", "SharedGridSearch", "StratifiedNystroem",
-    "ZAdjustedClassifier", "__version__",
+    "DensityWeightedMLPClassifier", "DensityWeightedMLPRegressor", "DensityWeights", "EvenMarginClassifier",
+    "KernelSVM", "LearnedWeights", "LinearSVM", "SharedGridSearch", "StratifiedNystroem", "ZAdjustedClassifier",
+    "__version__",
 ]  # fmt: skip
 
 _HOME = {
+    "DensityWeightedMLPClassifier": "neural",
+    "DensityWeightedMLPRegressor": "neural",
     "DensityWeights": "density",
     "EvenMarginClassifier": "auto",
     "KernelSVM": "kernel",
+    "LearnedWeights": "learned",
     "LinearSVM": "linear",
     "SharedGridSearch": "selection",
     "StratifiedNystroem": "nystroem",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import confusion_matrix, roc_auc_score
 from sklearn.model_selection import train_test_split
 
-from . import EvenMarginClassifier, KernelSVM, LinearSVM, __version__, papers
+from . import EvenMarginClassifier, KernelSVM, LinearSVM, __version__, datasets, papers
+from . import reproduce as reproduction
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Support vector machines for imbalanced data.")
 
@@ -77,6 +79,96 @@ def demo(seed: Annotated[int, typer.Option(help="Seed of the split and of the st
     console.print(
         "sensitivity: 8s found; specificity: others left alone; G-mean: the root of their product; automatic: "
         "EvenMarginClassifier().",
+        soft_wrap=True,
+    )
+
+
+@app.command()
+def reproduce(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[TABLE]...", help="None: list them.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All tables.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller versions: all tables in a few minutes.")] = False,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="Repetitions; by default as many as each table has.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("reproduction"),
+    data: Annotated[Path | None, typer.Option(help="Folder of the data; by default EVENMARGIN_DATA.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="All random choices follow from it.")] = 0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget the cells of an earlier run.")] = False,
+) -> None:
+    """Run the papers' tables again and set our figures beside theirs.
+
+    A run that is stopped goes on where it was with the same command.
+    """
+    console, errors = Console(), Console(stderr=True)
+    if not names and not every:
+        _list_tables(console, data)
+        return
+    failed = 0
+    try:
+        wanted = (
+            list(reproduction.tables().values()) if every else [reproduction.get_table(name) for name in names or []]
+        )
+        for table in wanted:
+            settings = reproduction.Settings(quick, trials, seed, data)
+            try:
+                outcome = reproduction.run_table(table, settings, out, fresh=fresh, verbose=console.is_terminal)
+            except (ValueError, ImportError, OSError, reproduction.Busy) as error:
+                _say(errors, f"{table.name} was not run. {error}" if every else str(error))
+                failed += 1
+                continue
+            _show(console, table, outcome)
+    except ValueError as error:
+        _say(errors, str(error))
+        failed += 1
+    except reproduction.Stopped as stopped:
+        _say(errors, str(stopped))
+        raise typer.Exit(130) from None
+    if failed:
+        raise typer.Exit(2)
+
+
+def _say(console: Console, sentence: str) -> None:
+    console.print(sentence, style="red", markup=False, highlight=False, soft_wrap=True)
+
+
+def _list_tables(console: Console, folder: Path | None) -> None:
+    """The tables, and whether their data are here."""
+    try:
+        found = datasets.list(folder=folder).set_index("name")["found"]
+    except (ValueError, OSError) as error:
+        _say(Console(stderr=True), str(error))
+        raise typer.Exit(2) from None
+    listing = Table(box=box.SIMPLE_HEAD)
+    for column in ("table", "what it shows", "data"):
+        listing.add_column(column, no_wrap=column == "table")
+    paper = None
+    for table in reproduction.tables().values():
+        if table.paper != paper:
+            paper = table.paper
+            listing.add_row("", f"[bold]{reproduction.PAPERS[paper]}[/bold]", "")
+        missing = [name for name in table.data if found[name] == "missing"]
+        away = [name for name in table.data if found[name] == "OpenML"]
+        state = f"missing: {', '.join(missing)}" if missing else f"to download: {', '.join(away)}" if away else "here"
+        listing.add_row(table.name, table.title, state)
+    console.print(listing)
+    console.print(
+        "Run one with: evenmargin reproduce TABLE [--quick]. The data are looked for in --data or EVENMARGIN_DATA, in "
+        "the cache, and on OpenML.",
+        soft_wrap=True,
+    )
+
+
+def _show(console: Console, table: reproduction.Table, outcome: reproduction.Outcome) -> None:
+    """The findings, and where the figures are."""
+    if outcome.mended:
+        console.print(f"{outcome.mended} half-written line(s) of an earlier run were dropped and run again.")
+    console.print(f"[bold]{table.name}[/bold]: {table.title}", soft_wrap=True)
+    for finding in outcome.report.findings:
+        console.print(f"  - {finding}", markup=False, highlight=False, soft_wrap=True)
+    before = f", {outcome.kept} of them from an earlier run" if outcome.kept else ""
+    console.print(
+        f"{outcome.kept + outcome.measured} cells{before}; written: {', '.join(map(str, outcome.files))}\n",
         soft_wrap=True,
     )
 

@@ -10,11 +10,13 @@ estimator. The papers:
 - z-svm: Tasadduq Imam, Kai Ming Ting and Joarder Kamruzzaman, "z-SVM: An SVM for
   Improved Classification of Imbalanced Data". `zsvm`.
 - blinex: "Cost-sensitive Blinex SVM Model". `blinex_linear`, `blinex_kernel`.
-- gwl: Filippo Portera, "A Generalized Weighted Loss for SVC and MLP". `gwl_svc`.
+- gwl: Filippo Portera, "A Generalized Weighted Loss for SVC and MLP". `gwl_svc`,
+  `gwl_mlp`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,12 +27,14 @@ from .kernel import KernelSVM
 from .kernels import RBF
 from .linear import LinearSVM
 from .losses import Blinex
+from .neural import DensityWeightedMLPRegressor
 from .solvers import KernelSGD, Nesterov, Pegasos
 from .stopping import AUCHalting
 from .zsvm import ZAdjustedClassifier
 
 __all__ = [
-    "blinex_kernel", "blinex_linear", "cost_sensitive_pegasos", "gwl_svc", "ksgd", "lsgd", "wksgd", "wlsgd", "zsvm",
+    "blinex_kernel", "blinex_linear", "cost_sensitive_pegasos", "gwl_mlp", "gwl_svc", "ksgd", "lsgd", "wksgd",
+    "wlsgd", "zsvm",
 ]  # fmt: skip
 
 
@@ -338,3 +342,42 @@ def gwl_svc(
     """
     density = DensityWeights(scheme, gamma=gamma_S, random_state=random_state)
     return KernelSVM(C, kernel="rbf", gamma=gamma_K, density=density)
+
+
+def gwl_mlp(
+    layers: Sequence[int] = (100, 50, 20, 1),
+    scheme: Any = 2,
+    gamma_S: Any = "scale",
+    epochs: int = 200,
+    random_state: Any = None,
+) -> DensityWeightedMLPRegressor:
+    """GWL for MLP: a network for a number, its absolute errors weighted by the density around each row.
+
+    The paper gives layers and weights only. Adam, batches of 200 rows and
+    standardised columns are ours. Its errors are of predictions rounded to whole
+    numbers. Fitting needs torch.
+
+    Parameters
+    ----------
+    layers : sequence of int, default=(100, 50, 20, 1)
+        Units of each layer, the output last; the paper's second is (100, 80, 40, 1).
+    scheme : int, str or None, default=2
+        As in `gwl_svc`, without 7; 2, w = s, is the paper's. None: equal weights.
+    gamma_S : float, "scale" or "auto", default="scale"
+        γ of the densities, of standardised columns.
+    epochs : int, default=200
+    random_state : int, RandomState or None, default=None
+
+    Examples
+    --------
+    >>> from evenmargin import papers
+    >>> papers.gwl_mlp((100, 80, 40, 1), scheme=2, gamma_S=0.1).hidden_layer_sizes
+    (100, 80, 40)
+    """
+    *hidden, outputs = layers
+    if outputs != 1:
+        raise ValueError(f"layers={tuple(layers)} must end in 1, the number that is predicted.")
+    density = None if scheme is None else DensityWeights(scheme, gamma=gamma_S, random_state=random_state)
+    return DensityWeightedMLPRegressor(
+        tuple(hidden), loss="absolute_error", density=density, alpha=0.0, max_epochs=epochs, random_state=random_state
+    )

@@ -1,0 +1,34 @@
+"""Put the results of `evenmargin reproduce --all` into docs/reproduction.md.
+
+    python benchmarks/reproduction.py FOLDER        where the results are, by default "reproduction"
+
+The page has a pair of comments for each table, <!-- NAME --> and <!-- end -->; what stands between
+them is replaced by the sheets and findings of FOLDER/NAME.md.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+PAGE = Path(__file__).parents[1] / "docs" / "reproduction.md"
+
+
+def filled(page: str, folder: Path) -> str:
+    """The page with each table's results between its comments."""
+
+    def results(found: re.Match[str]) -> str:
+        path = folder / f"{found[1]}.md"
+        if not path.exists():
+            print(f"{path} is not there: {found[1]} is left as it is", file=sys.stderr)
+            return found[0]
+        _, _, setting, *sheets = re.split(r"\n\n(?!\|)", path.read_text().strip())
+        body = "\n\n".join(sheets).replace("\n## ", "\n#### ").replace("## ", "#### ", 1)
+        return f"<!-- {found[1]} -->\n\n{setting}\n\n{body}\n\n<!-- end -->"
+
+    return re.sub(r"<!-- ([\w-]+) -->\n.*?<!-- end -->", results, page, flags=re.S)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(filled(PAGE.read_text(), Path(sys.argv[1] if len(sys.argv) > 1 else "reproduction")))

@@ -1,0 +1,130 @@
+"""Arrays of a data set in the stored form: read and checked, written, hashed.
+
+The stored form is an npz file with X and y (+1 and −1), X_test and y_test where the
+source has a split, and for some sets label (the source's classes), quality, keep (a
+mask of rows that are not copies of earlier ones) or X_onehot.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Arrays", "checksum", "in_canonical_order", "one_hot", "read", "write"]
+
+Arrays = dict[str, NDArray[Any]]
+
+_BLOCK = 4096  # rows made float32 at a time: all of mnist would take 200 MB
+
+
+def _digests(*columns: NDArray[Any]) -> Iterator[bytes]:
+    """A hash of each row of these columns, as little-endian float32."""
+    for start in range(0, len(columns[0]), _BLOCK):
+        part = [np.asarray(column[start : start + _BLOCK], dtype="<f4") for column in columns]
+        # Adding zero makes −0 and 0 the same.
+        for row in np.column_stack(part) + np.float32(0):
+            yield hashlib.sha256(row.tobytes()).digest()
+
+
+def checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """A hash of the content: of X, y and the labels in each half, whatever the order of its rows.
+
+    Parameters
+    ----------
+    arrays : mapping of str to ndarray
+        The stored form: X and y, with X_test, y_test, label, label_test and quality
+        where the set has them. Masks and other encodings follow from these.
+
+    Returns
+    -------
+    digest : str
+        64 hexadecimal digits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from evenmargin.datasets._arrays import checksum
+    >>> X, y = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, -1])
+    >>> checksum({"X": X, "y": y}) == checksum({"X": X[::-1], "y": y[::-1]})
+    True
+    >>> checksum({"X": X, "y": y}) == checksum({"X": X, "y": -y})
+    False
+    """
+    total = hashlib.sha256()
+    for half in ("", "_test"):
+        names = [name + half for name in ("X", "y", "label", "quality") if name + half in arrays]
+        if names:
+            rows = sorted(_digests(*(arrays[name] for name in names)))
+            total.update(f"{' '.join(names)} {len(rows)};".encode() + b"".join(rows))
+    return total.hexdigest()
+
+
+def in_canonical_order(X: NDArray[Any], rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    """These rows ordered by content, so that a draw from them is the same however a file orders its rows."""
+    digests = [*_digests(X[rows])]
+    return rows[sorted(range(len(rows)), key=digests.__getitem__)]
+
+
+def one_hot(codes: NDArray[Any], size: int) -> NDArray[np.uint8]:
+    """Codes 0, 1, … as columns of zeros and ones."""
+    return np.asarray(np.arange(size) == codes[:, np.newaxis], dtype=np.uint8)
+
+
+def read(path: Path, *, columns: int, needs: tuple[str, ...]) -> Arrays:
+    """The arrays of a file, or one sentence on what is wrong with it."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except PermissionError:
+        raise
+    except Exception as error:  # a damaged zip archive fails in many ways: OSError, BadZipFile, zlib.error, EOFError …
+        raise ValueError(
+            f"{path} is damaged or no npz file ({type(error).__name__}): replace it, or delete it to look elsewhere."
+        ) from error
+    if fault := _fault(arrays, columns, needs):
+        raise ValueError(f"{path} {fault}: replace it, or delete it to look elsewhere.")
+    return arrays
+
+
+def _fault(arrays: Arrays, columns: int, needs: tuple[str, ...]) -> str | None:
+    """What is wrong with the arrays, or None."""
+    if missing := [name for name in ("X", "y", *needs) if name not in arrays]:
+        return f"lacks the array {missing[0]}"
+    if ("X_test" in arrays) != ("y_test" in arrays):
+        return "has only one of X_test and y_test"
+    for half in ("", "_test"):
+        X = arrays.get("X" + half)
+        if X is None:
+            continue
+        if X.ndim != 2 or X.shape[1] != columns or X.dtype.kind not in "fiub":
+            return f"has X{half} of shape {X.shape} and type {X.dtype} where numbers in {columns} columns are expected"
+        if X.dtype.kind == "f" and not np.isfinite(X).all():
+            return f"has missing or infinite values in X{half}"
+        extra = ("keep", "quality", "X_onehot") if half == "" else ()
+        for name in ("y" + half, "label" + half, *extra):
+            if name in arrays and len(np.atleast_1d(arrays[name])) != len(X):
+                return f"has {len(np.atleast_1d(arrays[name]))} rows in {name} but {len(X)} in X{half}"
+        if not np.isin(arrays["y" + half], (-1, 1)).all():
+            return f"has values other than +1 and −1 in y{half}"
+    return None
+
+
+def write(path: Path, arrays: Arrays) -> None:
+    """Write the file whole or not at all: no one ever reads half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=".npz")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            # The stubs take a mapping for the option allow_pickle.
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,158 @@
+"""From a table on OpenML to the stored form.
+
+A source names the table by its number, so that what is downloaded never changes with
+the versions that OpenML calls active, and says how its columns become arrays. Nothing
+is taken on trust: the caller compares the checksum.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._arrays import Arrays, one_hot
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Source", "abalone", "car", "convert", "fetch", "spectra", "wine"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table on OpenML and how to read it.
+
+    Parameters
+    ----------
+    id : int
+        The table's number.
+    positive : str
+        The class that becomes +1.
+    target : str, optional
+        The column of classes; by default the last one.
+    columns : int, optional
+        How many of the other columns are features, from the first on; by default all.
+    labels : mapping of str to int, optional
+        The numbers of the classes, for sets that keep them in `label`.
+    split : int, optional
+        How many rows at the start are for training, for sets with a split.
+    keep : bool
+        Whether the set keeps a mask of rows that are not copies of earlier ones.
+    dtype : str
+        Of X.
+    convert : callable, optional
+        For tables that need more than that: (features, classes) -> arrays.
+    """
+
+    id: int
+    positive: str = ""
+    target: str | None = None
+    columns: int | None = None
+    labels: Mapping[str, int] | None = None
+    split: int | None = None
+    keep: bool = False
+    dtype: str = "float32"
+    convert: Callable[[pd.DataFrame, NDArray[Any]], Arrays] | None = None
+
+
+def fetch(source: Source, folder: Path | None) -> pd.DataFrame:
+    """The table as OpenML has it; raw files live in a folder of their own and go with it."""
+    from sklearn.datasets import fetch_openml
+
+    # scikit-learn warns at each new attempt: here one error tells it in the end. Types are left to pandas: told that a
+    # column is nominal, pandas 3.1 gives the numbers among its classes a type that scikit-learn 1.9 fails on.
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".openml-") as home, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return fetch_openml(
+            data_id=source.id, data_home=home, target_column=None, as_frame=True, parser="pandas",
+            read_csv_kwargs={"dtype": None},
+        ).data  # fmt: skip
+
+
+def convert(source: Source, table: pd.DataFrame) -> Arrays:
+    """The table in the stored form, without the rows that have gaps."""
+    table = table.dropna()
+    target = source.target or table.columns[-1]
+    classes = np.array([_plain(value) for value in table[target]])
+    features = table.drop(columns=target).iloc[:, : source.columns]
+    if source.convert:
+        return source.convert(features, classes)
+    X = features.to_numpy(dtype=np.float64).astype(source.dtype)
+    arrays: Arrays = {"X": X, "y": _signs(classes == _plain(source.positive))}
+    if source.labels:
+        labels = {_plain(name): number for name, number in source.labels.items()}
+        arrays["label"] = np.array([labels[name] for name in classes], dtype=np.int8)
+    if source.split:
+        halves = {"": slice(None, source.split), "_test": slice(source.split, None)}
+        arrays = {name + half: array[rows] for half, rows in halves.items() for name, array in arrays.items()}
+    if source.keep:
+        arrays["keep"] = first_of_its_kind(X)
+    return arrays
+
+
+def _plain(value: object) -> str:
+    """A class as text; files quote and capitalise in different ways, and pandas reads TRUE as True."""
+    return str(value).strip("'\" ").casefold()
+
+
+def _signs(positive: NDArray[np.bool_]) -> NDArray[np.int8]:
+    return np.where(positive, 1, -1).astype(np.int8)
+
+
+def first_of_its_kind(X: NDArray[Any]) -> NDArray[np.bool_]:
+    """A mask of rows that are not copies of earlier ones."""
+    mask = np.zeros(len(X), dtype=bool)
+    mask[np.unique(X, axis=0, return_index=True)[1]] = True
+    return mask
+
+
+def _codes(column: pd.Series, levels: tuple[str, ...]) -> NDArray[np.uint8]:
+    return np.array([levels.index(_plain(value)) for value in column], dtype=np.uint8)
+
+
+def abalone(features: pd.DataFrame, classes: NDArray[Any]) -> Arrays:
+    """Sex as three columns; 19 rings against the rest."""
+    sex = one_hot(_codes(features.iloc[:, 0], ("f", "i", "m")), 3)
+    rest = features.iloc[:, 1:].to_numpy(dtype=np.float64)
+    return {"X": np.column_stack([sex, rest]).astype(np.float32), "y": _signs(classes == "19")}
+
+
+_CAR_LEVELS = (
+    ("low", "med", "high", "vhigh"), ("low", "med", "high", "vhigh"), ("2", "3", "4", "5more"), ("2", "4", "more"),
+    ("small", "med", "big"), ("low", "med", "high"),
+)  # fmt: skip
+
+
+def car(features: pd.DataFrame, classes: NDArray[Any]) -> Arrays:
+    """Every column has an order: its codes in X, and a column for each level in X_onehot."""
+    codes = [_codes(features.iloc[:, j], levels) for j, levels in enumerate(_CAR_LEVELS)]
+    wide = [one_hot(column, len(levels)) for column, levels in zip(codes, _CAR_LEVELS, strict=True)]
+    names = ("unacc", "acc", "good", "vgood")
+    return {
+        "X": np.column_stack(codes),
+        "y": _signs(classes == "good"),
+        "X_onehot": np.column_stack(wide),
+        "label": np.array([names.index(name) for name in classes], dtype=np.int8),
+    }
+
+
+def spectra(features: pd.DataFrame, classes: NDArray[Any]) -> Arrays:
+    """The 93 fluxes, which come last; spectral classes 44 and above against the rest."""
+    fluxes = features.iloc[:, -93:].to_numpy(dtype=np.float64).astype(np.float32)
+    return {"X": fluxes, "y": _signs(classes.astype(float) >= 44)}
+
+
+def wine(features: pd.DataFrame, classes: NDArray[Any]) -> Arrays:
+    """Each distinct wine once; the quality, and whether it is 4 at most."""
+    X = features.to_numpy(dtype=np.float64).astype(np.float32)
+    quality = classes.astype(float).astype(np.int8)
+    distinct = first_of_its_kind(np.column_stack([X, quality]))
+    X, quality = X[distinct], quality[distinct]
+    return {"X": X, "y": _signs(quality <= 4), "quality": quality}

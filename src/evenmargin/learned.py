@@ -1,0 +1,454 @@
+"""Sample weights that are searched for: fit with many, keep the best on other rows, perturb it, go on.
+
+The closing idea of Filippo Portera, "A Generalized Weighted Loss for SVC and MLP",
+for any estimator whose `fit` takes `sample_weight`. From the best weights w so far
+come
+
+    w'_i ∝ w_i · exp(spread · ε_i),   ε_i ~ N(0, 1),
+
+each scaled to a mean of 1. The best of a round are in the next one, so that the
+score never falls, and round 0 holds equal weights, so that it starts no lower than
+the plain estimator.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+from sklearn.utils import assert_all_finite, get_tags
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import column_or_1d, indexable
+
+from ._progress import progress_bars
+from ._validation import (
+    Interval,
+    available_if,
+    check_is_fitted,
+    fit_context,
+    safe_split,
+    seed_from,
+    validate_parameters,
+)
+from .density import DensityWeights
+from .neural import hold_out
+from .zsvm import _labels, _weight_name, _weights
+
+__all__ = ["LearnedWeights"]
+
+Array = NDArray[np.float64]
+Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
+
+
+def _fitted_has(name: str) -> Any:
+    """Whether the estimator has the method; AttributeError in its own words otherwise."""
+
+    def check(search: Any) -> bool:
+        getattr(getattr(search, "estimator_", search.estimator), name)
+        return True
+
+    return available_if(check)
+
+
+class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Any estimator, fitted with sample weights that were searched for on held-out rows.
+
+    Fits the estimator with a population of random weights, keeps the best by the
+    score of rows that were held out, perturbs it, and repeats.
+
+    The score is the best of `population + rounds · (population − 1)` tries on the same
+    held-out rows, so `best_score_` is optimistic, and the more so the fewer these
+    are. It says nothing of other rows: judge the result on rows that `fit` has
+    not seen, and against `estimator` alone. It pays where the held-out rows can be
+    trusted more than the others (name them by `cv`), such as checked labels among
+    many unchecked ones. Where they are as noisy, weights fit their noise, and the
+    plain estimator may well be better.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A classifier or regressor whose `fit` takes `sample_weight`, or a Pipeline
+        that ends in one. Where its random_state is None, all its fits get one and
+        the same number, so that scores differ by the weights only.
+    population : int, default=8
+        Weights in a round, the best so far among them.
+    rounds : int, default=10
+        Rounds after the first; 0 takes the best of the first.
+    spread : float, default=0.5
+        Standard deviation of the logarithm of the factors.
+    start : "ones", a scheme's name or number, or DensityWeights, default="ones"
+        What the first round perturbs. Densities are taken of the rows as given.
+    validation_fraction : float, default=0.2
+        Rows to hold out, of each class for a classifier; not used with `cv`.
+    cv : None, int, splitter or iterable, default=None
+        Folds: weights are scored by the mean over them, every row is trained on
+        and has a weight, and a fit is needed for each fold.
+    scoring : str, callable or None, default=None
+        What is to be large; None is the estimator's own `score`. The accuracy of
+        few rows hardly changes with weights: "neg_log_loss" or "roc_auc" see more.
+        It is given `sample_weight` where `fit` is.
+    n_jobs : int or None, default=None
+        Fits at a time. The result does not depend on it.
+    random_state : int, RandomState or None, default=None
+    refit : bool, default=True
+        Fit the best weights again with all rows, where held-out rows get a weight
+        of 1, the mean. False keeps the estimator that the score belongs to.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_samples,)
+        The best weights, of mean 1 over the rows trained on; 1 for rows that were
+        held out or have a sample weight of 0. They multiply `sample_weight`.
+    estimator_ : estimator
+        Fitted.
+    best_score_ : float
+        Of the best weights, on the rows they were chosen on: optimistic.
+    plain_score_ : float
+        Of equal weights, on the same rows.
+    history_ : list of dict
+        For each round "best_score", "scores" (of its new weights) and "improved".
+    classes_ : ndarray of shape (n_classes,)
+        Of a classifier.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+
+    References
+    ----------
+    Filippo Portera, "A Generalized Weighted Loss for SVC and MLP", section IV.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_regression
+    >>> from sklearn.linear_model import Ridge
+    >>> from evenmargin.learned import LearnedWeights
+    >>> X, y = make_regression(80, 4, noise=20, random_state=0)
+    >>> search = LearnedWeights(Ridge(), random_state=0).fit(X, y)
+    >>> search.best_score_ >= search.plain_score_
+    True
+    """
+
+    weights_: Array
+    estimator_: Any
+    best_score_: float
+    plain_score_: float
+    history_: list[dict[str, Any]]
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        "estimator": [BaseEstimator],
+        "population": [Interval(Integral, 2, None, closed="left")],
+        "rounds": [Interval(Integral, 0, None, closed="left")],
+        "spread": [Interval(Real, 0, None, closed="neither")],
+        "start": [str, Integral, DensityWeights],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "cv": ["cv_object"],
+        "scoring": [str, callable, None],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "refit": ["boolean"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        population: int = 8,
+        rounds: int = 10,
+        spread: float = 0.5,
+        start: Any = "ones",
+        validation_fraction: float = 0.2,
+        cv: Any = None,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        refit: bool = True,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.population = population
+        self.rounds = rounds
+        self.spread = spread
+        self.start = start
+        self.validation_fraction = validation_fraction
+        self.cv = cv
+        self.scoring = scoring
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.refit = refit
+        self.verbose = verbose
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LearnedWeights:
+        """Search for weights, and fit the estimator with them.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            A factor of all weights that are tried, and of the score.
+
+        Returns
+        -------
+        self
+        """
+        name = _weight_name(self.estimator)
+        if name is None:
+            raise ValueError(
+                f"{type(self.estimator).__name__} takes no sample_weight in fit, so that there are no weights to "
+                "learn: choose an estimator that does."
+            )
+        if self.cv is not None and not self.refit:
+            raise ValueError("With cv there is a fit for each fold and none to keep: use refit=True.")
+        X, y = indexable(X, self._target(y))
+        weight = _weights(sample_weight, y.size)
+        rng = np.random.default_rng(seed_from(self.random_state))
+        estimator = _seeded(self.estimator, rng)
+        trial = _Trial(
+            estimator, check_scoring(estimator, self.scoring), name, X, y, weight, self._folds(X, y, weight, rng),
+            sample_weight is not None, not self.refit,
+        )  # fmt: skip
+        self.weights_, fitted = self._search(trial, rng)
+        if self.refit:
+            rows = np.flatnonzero(weight > 0)
+            fitted = trial.fit(rows, self.weights_)
+        self.estimator_ = fitted
+        return self
+
+    @_fitted_has("predict")
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The estimator's predictions.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        return self.estimator_.predict(X)
+
+    @_fitted_has("predict_proba")
+    def predict_proba(self, X: Any) -> Array:
+        """The estimator's probabilities.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        return self.estimator_.predict_proba(X)
+
+    @_fitted_has("predict_log_proba")
+    def predict_log_proba(self, X: Any) -> Array:
+        """The logarithms of the estimator's probabilities.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        return self.estimator_.predict_log_proba(X)
+
+    @_fitted_has("decision_function")
+    def decision_function(self, X: Any) -> Array:
+        """The estimator's scores.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        return self.estimator_.decision_function(X)
+
+    @_fitted_has("score")
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The estimator's own score, whatever `scoring` was.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        params = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return float(self.estimator_.score(X, y, **params))
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        return self._of_fitted("classes_")
+
+    @property
+    def n_features_in_(self) -> int:
+        return self._of_fitted("n_features_in_")
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        return self._of_fitted("feature_names_in_")
+
+    def _of_fitted(self, name: str) -> Any:
+        if "estimator_" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__} has no {name} before fit.")
+        return getattr(self.estimator_, name)
+
+    def __sklearn_tags__(self) -> Any:
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        tags.input_tags.sparse, tags.input_tags.pairwise = inner.input_tags.sparse, inner.input_tags.pairwise
+        tags.target_tags.required = True
+        return tags
+
+    def _target(self, y: Any) -> NDArray[Any]:
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        if is_classifier(self.estimator):
+            return _labels(y)
+        y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
+        return np.asarray(y)
+
+    def _folds(self, X: Any, y: NDArray[Any], weight: Array, rng: np.random.Generator) -> list[Fold]:
+        """Rows to train on and rows to score, all of them with a sample weight."""
+        classifier, kept = is_classifier(self.estimator), np.flatnonzero(weight > 0)
+        if kept.size == 0:
+            raise ValueError("All sample weights are zero: no row is left to learn from.")
+        if classifier and np.unique(y[kept]).size < 2:
+            raise ValueError("The target has one class only: a classifier needs rows of at least two classes.")
+        if self.cv is None:
+            train, aside = hold_out(y[kept], self.validation_fraction, rng, stratify=classifier)
+            return [(kept[train], kept[aside])]
+        every, weighs = np.arange(y.size), weight > 0
+        splits = check_cv(self.cv, y, classifier=classifier).split(X, y)
+        folds = [(every[train], every[test]) for train, test in splits]
+        folds = [(train[weighs[train]], test[weighs[test]]) for train, test in folds]
+        for train, test in folds:
+            for rows, part in ((train, "training"), (test, "validation")):
+                lost = np.setdiff1d(y[kept], y[rows]).tolist() if classifier else []
+                if lost or rows.size == 0:
+                    what = f"class {lost[0]!r}" if lost else "rows"
+                    raise ValueError(f"cv leaves a fold without {what} in its {part} part: use fewer folds.")
+        return folds
+
+    def _search(self, trial: _Trial, rng: np.random.Generator) -> tuple[Array, Any]:
+        learned = np.unique(np.concatenate([train for train, _ in trial.folds]))
+        start = self._start(trial, learned, rng)
+        count, best, fitted = int(self.population), np.ones(learned.size), None
+        score, history = -np.inf, []
+
+        def perturbed(around: Array) -> Array:
+            found = around * np.exp(self.spread * rng.standard_normal(learned.size))
+            return np.asarray(found / np.average(found, weights=trial.weight[learned]))
+
+        with Parallel(n_jobs=self.n_jobs) as parallel, progress_bars(bool(self.verbose)) as open_bar:
+            report = open_bar("rounds")
+            for turn in range(int(self.rounds) + 1):
+                if turn == 0:
+                    tried = [best] if start is None else [best, start]
+                    around = best if start is None else start
+                    tried += [perturbed(around) for _ in range(count - len(tried))]
+                else:
+                    tried = [perturbed(best) for _ in range(count - 1)]
+                found = parallel(delayed(trial)(learned, candidate) for candidate in tried)
+                scores = np.array([value for value, _ in found])
+                top = int(np.argmax(np.where(np.isnan(scores), -np.inf, scores)))
+                improved = bool(scores[top] > score)
+                if improved:
+                    score, best, fitted = float(scores[top]), tried[top], found[top][1]
+                if turn == 0:
+                    self.plain_score_ = float(scores[0])
+                history.append({"best_score": score, "scores": scores, "improved": improved})
+                if report is not None:
+                    report(turn + 1, int(self.rounds) + 1, f"score {score:.4g}")
+        if not np.isfinite(score):
+            raise ValueError("No weights had a finite score: look at scoring, and at the estimator on these rows.")
+        self.best_score_, self.history_ = score, history
+        weights = np.ones(trial.y.size)
+        weights[learned] = best
+        return weights, fitted
+
+    def _start(self, trial: _Trial, learned: NDArray[np.intp], rng: np.random.Generator) -> Array | None:
+        """Density weights of the rows that weights are learned for, with a mean of 1; None for equal weights."""
+        if isinstance(self.start, str) and self.start == "ones":
+            return None
+        rule = clone(self.start) if isinstance(self.start, DensityWeights) else DensityWeights(self.start)
+        validate_parameters(rule)
+        if rule.random_state is None:
+            rule.random_state = int(rng.integers(np.iinfo(np.int32).max))
+        if rule.scheme in ("same_class", 7) and not is_classifier(self.estimator):
+            raise ValueError(f"start={self.start!r} needs classes, and a regressor has none: choose another scheme.")
+        X, y = safe_split(trial.estimator, trial.X, trial.y, learned)
+        found = rule.fit_weights(X, y if is_classifier(self.estimator) else None, trial.weight[learned])
+        return np.asarray(found / np.average(found, weights=trial.weight[learned]))
+
+
+class _Trial:
+    """Weights in; the mean score over the folds out, and the estimator where it is kept."""
+
+    def __init__(
+        self,
+        estimator: Any,
+        scorer: Any,
+        name: str,
+        X: Any,
+        y: NDArray[Any],
+        weight: Array,
+        folds: list[Fold],
+        weighted: bool,
+        keep: bool,
+    ) -> None:
+        self.estimator, self.scorer, self.name = estimator, scorer, name
+        self.X, self.y, self.weight, self.folds = X, y, weight, folds
+        self.weighted, self.keep = weighted, keep
+
+    def fit(self, rows: NDArray[np.intp], weights: Array) -> Any:
+        """A clone, fitted to these rows; `weights` are of all rows."""
+        estimator = clone(self.estimator)
+        X, y = safe_split(estimator, self.X, self.y, rows)
+        return estimator.fit(X, y, **{self.name: (self.weight * weights)[rows]})
+
+    def __call__(self, learned: NDArray[np.intp], candidate: Array) -> tuple[float, Any]:
+        weights = np.ones(self.y.size)
+        weights[learned] = candidate
+        scores = []
+        for train, test in self.folds:
+            fitted = self.fit(train, weights)
+            X, y = safe_split(fitted, self.X, self.y, test, train)
+            params = {"sample_weight": self.weight[test]} if self.weighted else {}
+            scores.append(self.scorer(fitted, X, y, **params))
+        return float(np.mean(scores)), fitted if self.keep else None
+
+
+def _seeded(estimator: Any, rng: np.random.Generator) -> Any:
+    """A clone in which whatever would be drawn anew in every fit is drawn once."""
+    estimator = clone(estimator)
+    for name, value in sorted(estimator.get_params(deep=True).items()):
+        if name.split("__")[-1] == "random_state" and value is None:
+            estimator.set_params(**{name: int(rng.integers(np.iinfo(np.int32).max))})
+    return estimator

@@ -1,0 +1,91 @@
+"""The papers' experiments, run again, with our figures beside theirs.
+
+`evenmargin reproduce` on the command line; `run` in Python. Every table is in the
+file of its paper, as jobs that measure and a report that compares.
+"""
+
+from __future__ import annotations
+
+import os
+from difflib import get_close_matches
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+
+from ._base import PAPERS, Report, Settings, Table
+from ._runner import Busy, Outcome, Stopped, StrangeFile, run_table
+
+__all__ = [
+    "PAPERS", "Busy", "Outcome", "Report", "Settings", "Stopped", "StrangeFile", "Table", "get_table", "run",
+    "run_table", "tables",
+]  # fmt: skip
+
+_MODULES = ("log_loss", "pegasos", "z_svm", "blinex", "gwl", "gwl_mlp")
+
+
+@lru_cache(maxsize=1)
+def tables() -> dict[str, Table]:
+    """All tables by name, in the order of the papers.
+
+    Examples
+    --------
+    >>> from evenmargin import reproduce
+    >>> list(reproduce.tables())[:2]
+    ['log-loss-table3', 'log-loss-table4']
+    """
+    found: dict[str, Table] = {}
+    for module in _MODULES:
+        for table in import_module(f"{__name__}.{module}").TABLES:
+            found[table.name] = table
+    return found
+
+
+def get_table(name: str) -> Table:
+    """A table by its name; a ValueError says which there are."""
+    known = tables()
+    if name in known:
+        return known[name]
+    near = get_close_matches(name, known, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}."
+    raise ValueError(f"There is no table {name!r}: {hint}")
+
+
+def run(
+    name: str,
+    *,
+    quick: bool = False,
+    trials: int | None = None,
+    seed: int = 0,
+    out: str | os.PathLike[str] = "reproduction",
+    folder: str | os.PathLike[str] | None = None,
+    fresh: bool = False,
+    verbose: bool = True,
+) -> Outcome:
+    """Run one table, or go on where it was stopped.
+
+    Parameters
+    ----------
+    name : str
+        Of `tables()`.
+    quick : bool, default=False
+        A small version: fewer trials, smaller grids.
+    trials : int or None, default=None
+        Repetitions; None: as many as the table has.
+    seed : int, default=0
+    out : path, default="reproduction"
+        Folder for the results: NAME.md, NAME.csv, NAME.svg where there is a figure,
+        and NAME.jsonl, which holds finished cells as they come.
+    folder : path or None, default=None
+        Of the data; see `evenmargin.datasets.load`.
+    fresh : bool, default=False
+        Forget the cells of an earlier run.
+    verbose : bool, default=True
+        Show a progress bar.
+
+    Returns
+    -------
+    outcome : Outcome
+        With `report` and the `files` written.
+    """
+    settings = Settings(quick, trials, seed, None if folder is None else Path(folder))
+    return run_table(get_table(name), settings, Path(out), fresh=fresh, verbose=verbose)

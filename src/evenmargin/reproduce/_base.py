@@ -1,0 +1,148 @@
+"""What a table is made of: jobs that measure, and a report that sets ours beside the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..datasets import Dataset, load
+
+__all__ = ["PAPERS", "Job", "Line", "Record", "Report", "Results", "Settings", "Sheet", "Table"]
+
+PAPERS = {
+    "log-loss": "Shuxia Lu and Mi Zhou, “Log-loss SVM Classification for Imbalanced Data”",
+    "pegasos": "John Sun, “PEGASOS SVM for Imbalanced Classification”",
+    "z-svm": "Tasadduq Imam, Kai Ming Ting and Joarder Kamruzzaman, “z-SVM: An SVM for Improved Classification of "
+    "Imbalanced Data”",
+    "blinex": "“Cost-sensitive Blinex SVM Model”",
+    "gwl": "Filippo Portera, “A Generalized Weighted Loss for SVC and MLP”",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a table is run.
+
+    Parameters
+    ----------
+    quick : bool, default=False
+        A small version that goes through all of it: fewer trials, smaller grids.
+    trials : int or None, default=None
+        Repetitions, where the table has any; None: as many as its paper, or as
+        its must-show asks for.
+    seed : int, default=0
+        All random choices follow from it.
+    folder : Path or None, default=None
+        Of the data; see `evenmargin.datasets.load`.
+    """
+
+    quick: bool = False
+    trials: int | None = None
+    seed: int = 0
+    folder: Path | None = None
+
+    def repeats(self, full: int, quick: int) -> int:
+        """How many trials: those asked for, or the table's own number."""
+        return self.trials or (quick if self.quick else full)
+
+    def load(self, name: str, random_state: int = 0) -> Dataset:
+        """A data set; kept in memory while jobs ask for it in turn."""
+        return _load(name, self.folder, random_state)
+
+
+@lru_cache(maxsize=2)
+def _load(name: str, folder: Path | None, random_state: int) -> Dataset:
+    return load(name, folder=folder, random_state=random_state)
+
+
+class Job(NamedTuple):
+    """One cell, or a part of one: the unit that is kept when a run is stopped.
+
+    `key` says all that the figures depend on beside seed and quick, as
+    "mnist/WKSGD/T=2000/trial 3". `run` returns figures that JSON can hold.
+    """
+
+    key: str
+    run: Callable[[], Mapping[str, Any]]
+
+
+class Record(NamedTuple):
+    """What a job found, and how long it took."""
+
+    figures: dict[str, Any]
+    seconds: float
+
+
+Results = Mapping[str, Record]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One figure beside the paper's."""
+
+    labels: tuple[str, ...]
+    paper: float | None
+    ours: float | None
+    spread: float | None = None
+    seconds: float | None = None
+    note: str = ""
+
+    @property
+    def difference(self) -> float | None:
+        return None if self.paper is None or self.ours is None else self.ours - self.paper
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Lines of one kind: `columns` names their labels, `spread` says what stands after ±."""
+
+    title: str
+    columns: tuple[str, ...]
+    lines: Sequence[Line]
+    digits: int = 3
+    spread: str = "standard deviation"
+
+
+@dataclass(frozen=True)
+class Report:
+    """The sheets of a table, and in sentences what they show, computed from them."""
+
+    sheets: Sequence[Sheet]
+    findings: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table or figure of a paper.
+
+    Parameters
+    ----------
+    name : str
+        As on the command line: "log-loss-table3".
+    title : str
+        What it shows, in a few words.
+    paper : str
+        Of `PAPERS`.
+    data : tuple of str
+        Names of data sets.
+    jobs : callable
+        From settings to the jobs, in the order in which they are run; cheap.
+    report : callable
+        From settings and all results to the report.
+    needs : tuple of str
+        Modules that not everyone has installed.
+    draw : callable or None, default=None
+        From settings, results and a matplotlib figure to a picture.
+    """
+
+    name: str
+    title: str
+    paper: str
+    data: tuple[str, ...]
+    jobs: Callable[[Settings], Iterable[Job]]
+    report: Callable[[Settings, Results], Report]
+    needs: tuple[str, ...] = field(default=())
+    draw: Callable[[Settings, Results, Any], None] | None = None

@@ -1,0 +1,122 @@
+"""Reports as Markdown, CSV and pictures."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import platform
+from collections.abc import Sequence
+from datetime import date
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import sklearn
+
+from .. import __version__
+from ._base import PAPERS, Line, Report, Results, Settings, Sheet, Table
+
+__all__ = ["csv_text", "markdown", "sheet_markdown", "write_report"]
+
+
+def write_report(table: Table, settings: Settings, results: Results, report: Report, stem: Path) -> list[Path]:
+    """Write STEM.md, STEM.csv and, where there is a figure and matplotlib, STEM.svg."""
+    texts = {".md": markdown(table, settings, results, report), ".csv": csv_text(report)}
+    files = []
+    for ending, text in texts.items():
+        files.append(_replaced(Path(f"{stem}{ending}"), text.encode()))
+    if table.draw is not None and find_spec("matplotlib") is not None:
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(10, 6), layout="constrained")
+        table.draw(settings, results, figure)
+        picture = io.BytesIO()
+        figure.savefig(picture, format="svg")
+        files.append(_replaced(Path(f"{stem}.svg"), picture.getvalue()))
+    return files
+
+
+def _replaced(path: Path, content: bytes) -> Path:
+    """Write a file whole or not at all."""
+    half = path.with_name(f".{path.name}.{os.getpid()}")
+    half.write_bytes(content)
+    os.replace(half, path)
+    return path
+
+
+def markdown(table: Table, settings: Settings, results: Results, report: Report) -> str:
+    """The report as a page."""
+    size = "a quick version, smaller than the paper's; " if settings.quick else ""
+    seconds = sum(record.seconds for record in results.values())
+    parts = [
+        f"# {table.name}: {table.title}",
+        f"After {PAPERS[table.paper]}.",
+        f"{date.today()}; {size}seed {settings.seed}; {_duration(seconds)} on {os.cpu_count()} cores "
+        f"({platform.machine()}); Python {platform.python_version()}, NumPy {np.__version__}, "
+        f"scikit-learn {sklearn.__version__}, evenmargin {__version__}.",
+        *(sheet_markdown(sheet) for sheet in report.sheets),
+    ]
+    if report.findings:
+        parts.append("## Findings\n\n" + "\n".join(f"- {finding}" for finding in report.findings))
+    return "\n\n".join(parts) + "\n"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def sheet_markdown(sheet: Sheet) -> str:
+    """One sheet: its labels, then paper | ours | difference | time."""
+    lines = sheet.lines
+    spread = any(line.spread is not None for line in lines)
+    notes = any(line.note for line in lines)
+    header = [*sheet.columns, "paper", f"ours (± {sheet.spread})" if spread else "ours", "difference", "time (s)"]
+    rows = [_cells(line, sheet.digits) + ([line.note] if notes else []) for line in lines]
+    table = [header + (["note"] if notes else []), *rows]
+    rule = ["---"] * len(sheet.columns) + ["---:"] * 4 + (["---"] if notes else [])
+    text = [_row(table[0]), _row(rule), *map(_row, table[1:])]
+    return f"## {sheet.title}\n\n" + "\n".join(text)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _cells(line: Line, digits: int) -> list[str]:
+    ours = _number(line.ours, digits)
+    if line.spread is not None and line.ours is not None:
+        ours += f" ± {_number(line.spread, digits)}"
+    time = "" if line.seconds is None else f"{line.seconds:.3g}" if line.seconds < 100 else f"{line.seconds:.0f}"
+    return [*line.labels, _number(line.paper, digits), ours, _number(line.difference, digits, "+"), time]
+
+
+def _number(value: float | None, digits: int, sign: str = "") -> str:
+    if value is None:
+        return ""
+    if not np.isfinite(value):
+        return "∞" if value == np.inf else "–"
+    text = f"{value:{sign}.{digits}f}"
+    return text.replace("-", "−")
+
+
+def csv_text(report: Report) -> str:
+    """All sheets, one line a figure."""
+    labels = list(dict.fromkeys(column for sheet in report.sheets for column in sheet.columns))
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(["sheet", *labels, "paper", "ours", "spread", "difference", "seconds", "note"])
+    for sheet in report.sheets:
+        for line in sheet.lines:
+            named = dict(zip(sheet.columns, line.labels, strict=True))
+            figures = (line.paper, line.ours, line.spread, line.difference, line.seconds)
+            writer.writerow(
+                [sheet.title, *(named.get(label, "") for label in labels), *map(_plain, figures), line.note]
+            )
+    return buffer.getvalue()
+
+
+def _plain(value: float | None) -> str:
+    return "" if value is None else repr(float(value))

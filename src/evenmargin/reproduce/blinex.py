@@ -1,0 +1,492 @@
+"""The Blinex paper: it prints no table, so here is the one it asks for, the loss against hinge and log.
+
+A bounded loss should shrug at wrong labels. `blinex-noise` trains on labels of which
+a growing share is wrong, `blinex-imbalance` on ever fewer rows of the rare class;
+test rows are untouched. All three losses get the same rows, class costs, intercept,
+kernel, folds and number of candidates, so that only the loss differs.
+
+Hinge machines are solved by `_paths.py`, the others by L-BFGS from the machine of
+the next smaller price: for Blinex, which is not convex, the way from a small price
+to a large one. A kernel machine is a linear one on a factor of the kernel matrix.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from sklearn.model_selection import StratifiedKFold
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.class_weight import compute_sample_weight
+
+from .._paths import solve_paths
+from .._threads import Workers, one_blas_thread
+from ..display._common import GREEN, NEGATIVE, POSITIVE
+from ..kernels import RBF, kernel_matrix
+from ..losses import Blinex, Log
+from ..problem import Problem, Solution
+from ..solvers import Control, Lbfgs, Solver, run
+from ..solvers.kernel_lbfgs import pivoted_cholesky
+from ..stopping import roc_auc
+from ._base import Job, Line, Record, Report, Results, Settings, Sheet, Table
+from ._measure import gmean, interval
+
+__all__ = ["TABLES"]
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+LOSSES = ("hinge", "log", "Blinex")
+MACHINES = ("linear", "kernel")
+FIGURES = {"gmean": "G-mean", "auc": "ROC-AUC"}
+
+NOISE_SETS = (
+    "car_good", "ecoli_imu", "german_credit", "ionosphere", "mammography", "oil_spill", "spectrometer", "yeast_me2",
+)  # fmt: skip
+IMBALANCE_SETS = ("euthyroid", "german_credit", "ijcnn1", "letter", "mammography", "segmentation")
+
+# Kinds of noise and their shares. Of 20 rare rows 5 % are one: no level.
+NOISE = {"any label": (0.0, 0.05, 0.1, 0.2, 0.3), "rare rows hidden": (0.0, 0.1, 0.2, 0.3)}
+RATIOS = (10, 30, 100)
+
+MOST_TRAINING, MOST_TEST = 480, 2_000  # rows of a split
+MAJORITY = 500  # rows of it under growing imbalance
+OUTER, INNER = 5, 3  # folds
+
+# b(eᵃ − a − 1) is 0.5, 0.7, 0.9 and 0.8: from nearly symmetric to a rare row far dearer.
+SHAPES = ((0.3, 10.0), (1.0, 1.0), (2.0, 0.2), (3.0, 0.05))
+PRICES = (0.003, 0.03, 0.3, 3.0, 30.0, 300.0)
+_TOL = 3e-3  # of the objective
+
+
+class Candidate(NamedTuple):
+    """A price, and for Blinex its a and b."""
+
+    price: float
+    a: float = 0.0
+    b: float = 0.0
+
+
+class Condition(NamedTuple):
+    """What is done to the training rows: a share of wrong labels of a kind, or a ratio of the classes."""
+
+    kind: str
+    level: float
+
+    @property
+    def words(self) -> str:
+        return f"1 : {self.level:g}" if self.kind == "ratio" else f"{self.kind}, {100 * self.level:g} %"
+
+
+class Split(NamedTuple):
+    """Features and labels of a training part, whose labels may be wrong, and of a test part."""
+
+    X: Array
+    y: Labels
+    X_test: Array
+    y_test: Labels
+
+
+# --- the data ---
+
+
+def _whole(settings: Settings, name: str) -> tuple[Array, Labels]:
+    """All rows of a set, the official test rows with the others; +1 is the rarer class."""
+    data = settings.load(name)
+    X, y = np.asarray(data.X, np.float64), np.asarray(data.y, np.int64)
+    if data.X_test is not None and data.y_test is not None:
+        X, y = np.vstack([X, data.X_test]), np.concatenate([y, data.y_test])
+    return X, y if np.mean(y > 0) <= 0.5 else -y
+
+
+def _outer(y: Labels, trial: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The rows of a fold: five folds, drawn anew for every five trials."""
+    folds = StratifiedKFold(OUTER, shuffle=True, random_state=seed + trial // OUTER)
+    train, test = list(folds.split(y, y))[trial % OUTER]
+    return train, test
+
+
+def stratified(y: Labels, most: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """At most so many places of y, with the share of the classes kept; in order.
+
+    >>> y = np.repeat([1, -1], [20, 180])
+    >>> y[stratified(y, 50, np.random.default_rng(0))].tolist().count(1)
+    5
+    """
+    rare, common = np.flatnonzero(y > 0), np.flatnonzero(y < 0)
+    if y.size <= most:
+        return np.arange(y.size)
+    count = max(1, round(most * rare.size / y.size))
+    chosen = rng.choice(rare, count, replace=False), rng.choice(common, most - count, replace=False)
+    return np.sort(np.concatenate(chosen))
+
+
+def with_noise(y: Labels, condition: Condition, rng: np.random.Generator) -> Labels:
+    """Labels of which a share is wrong: any of them, or of the rare rows, which then pass for common ones.
+
+    >>> y = np.repeat([1, -1], [20, 180])
+    >>> hidden = with_noise(y, Condition("rare rows hidden", 0.1), np.random.default_rng(0))
+    >>> int((hidden > 0).sum())
+    18
+    """
+    of = np.flatnonzero(y > 0) if condition.kind == "rare rows hidden" else np.arange(y.size)
+    wrong = rng.choice(of, round(condition.level * of.size), replace=False)
+    noisy = y.copy()
+    noisy[wrong] *= -1
+    return noisy
+
+
+def with_ratio(y: Labels, ratio: float, most: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """At most so many common rows, and one rare row for every `ratio` of them, but one for each inner fold.
+
+    >>> y = np.repeat([1, -1], [20, 180])
+    >>> y[with_ratio(y, 30, 90, np.random.default_rng(0))].tolist().count(1)
+    3
+    """
+    rare, common = np.flatnonzero(y > 0), np.flatnonzero(y < 0)
+    common = rng.choice(common, min(most, common.size), replace=False)
+    count = min(rare.size, max(INNER, round(common.size / ratio)))
+    return np.sort(np.concatenate([rng.choice(rare, count, replace=False), common]))
+
+
+def _split(X: Array, y: Labels, condition: Condition, trial: int, seed: int) -> Split:
+    """The trial's rows, standardised by its training part; the same rows for every share of wrong labels."""
+    train, test = _outer(y, trial, seed)
+    rng = np.random.default_rng([seed, trial, 0])
+    test = test[stratified(y[test], MOST_TEST, rng)]
+    if condition.kind == "ratio":
+        train = train[with_ratio(y[train], condition.level, MAJORITY, rng)]
+        labels = y[train]
+    else:
+        train = train[stratified(y[train], MOST_TRAINING, rng)]
+        labels = with_noise(y[train], condition, np.random.default_rng([seed, trial, 1]))
+    scaler = StandardScaler().fit(X[train])
+    varied = X[train].max(axis=0) > X[train].min(axis=0)
+    return Split(scaler.transform(X[train])[:, varied], labels, scaler.transform(X[test])[:, varied], y[test])
+
+
+def kernel_features(X: Array, others: Array) -> tuple[Array, Array]:
+    """Features whose inner products are those of the RBF kernel with γ = 1/columns, exactly, on the rows of X."""
+    kernel = RBF(gamma=1.0 / X.shape[1])
+    factor, pivots = pivoted_cholesky(np.array(kernel_matrix(kernel, X, X, dtype=np.float64), order="C"))
+    across = np.asarray(kernel_matrix(kernel, others, X[pivots], dtype=np.float64))
+    return factor, np.ascontiguousarray(solve_triangular(factor[pivots], across.T, lower=True).T)
+
+
+# --- the machines ---
+
+
+class _Coarse(Lbfgs):
+    """L-BFGS to tol: the last digits cost more than the fit, and a search does not need them."""
+
+    def finish(self, problem: Any, state: Any, solution: Solution) -> bool:
+        return Solver.finish(self, problem, state, solution)
+
+
+def candidates(loss: str, quick: bool = False) -> list[Candidate]:
+    """As many for each loss; prices ascend for each a and b.
+
+    >>> [len(candidates(loss)) for loss in LOSSES]
+    [24, 24, 24]
+    """
+    shapes, prices = (SHAPES[:2], PRICES[1:4:2]) if quick else (SHAPES, PRICES)
+    if loss == "Blinex":
+        return [Candidate(price, a, b) for a, b in shapes for price in prices]
+    return [Candidate(float(price)) for price in np.geomspace(prices[0], prices[-1], len(shapes) * len(prices))]
+
+
+@one_blas_thread()
+def machines(loss: str, X: Array, y: Labels, tried: Sequence[Candidate]) -> tuple[Array, Array]:
+    """Coefficients and intercepts of the candidates, class costs balanced, the intercept free."""
+    costs = compute_sample_weight("balanced", y)
+    if loss == "hinge":
+        prices = np.array([[candidate.price] for candidate in tried]) * costs
+        found = solve_paths(X @ X.T, [np.arange(y.size)], y, prices)
+        return found.beta[0] @ X, found.intercept[0]
+    coef, intercept = np.zeros((len(tried), X.shape[1])), np.zeros(len(tried))
+    labels, rows = y.astype(np.float64), np.ascontiguousarray(X)
+    for i, (price, a, b) in enumerate(tried):
+        problem = Problem(rows, labels, price * costs, Blinex(a, b) if loss == "Blinex" else Log())
+        control = Control(tol=_TOL, certify=False)
+        if i and (a, b) == tried[i - 1][1:]:
+            control.coef, control.intercept = coef[i - 1], float(intercept[i - 1])
+        solution = run(problem, _Coarse(), control)
+        coef[i], intercept[i] = solution.coef, solution.intercept
+    return coef, intercept
+
+
+def way_to(chosen: Candidate, tried: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates from which the search came to the chosen one, and itself: Blinex may end elsewhere without them.
+
+    >>> [candidate.price for candidate in way_to(Candidate(3.0, 0.3, 10.0), candidates("Blinex"))]
+    [0.003, 0.03, 0.3, 3.0]
+    """
+    if chosen.a == 0.0:  # convex: all ways lead there
+        return [chosen]
+    return [each for each in tried if each[1:] == chosen[1:] and each.price <= chosen.price]
+
+
+def measure(y: Labels, scores: Array) -> dict[str, float]:
+    """Both figures of some scores; a score of 0 is a no."""
+    return {"gmean": gmean(y, np.where(scores > 0, 1, -1)), "auc": roc_auc(y, scores)}
+
+
+def search(loss: str, X: Array, y: Labels, tried: Sequence[Candidate], seed: int) -> dict[str, Candidate]:
+    """For each figure the candidate that is best by inner folds, whose labels are as wrong as the others."""
+    total: dict[str, Array] = {figure: np.zeros(len(tried)) for figure in FIGURES}
+    for rows, held in StratifiedKFold(INNER, shuffle=True, random_state=seed).split(X, y):
+        coef, intercept = machines(loss, X[rows], y[rows], tried)
+        for i, scores in enumerate(coef @ X[held].T + intercept[:, None]):
+            for figure, value in measure(y[held], scores).items():
+                total[figure][i] += value
+    return {figure: tried[int(np.argmax(values))] for figure, values in total.items()}
+
+
+def _trial(X: Array, y: Labels, condition: Condition, quick: bool, seed: int, trial: int) -> dict[str, Any]:
+    """The figures of all machines on one split."""
+    split = _split(X, y, condition, trial, seed)
+    features = {"linear": (split.X, split.X_test), "kernel": kernel_features(split.X, split.X_test)}
+    found: dict[str, Any] = {}
+    for machine, (train, test) in features.items():
+        for loss in LOSSES:
+            tried = candidates(loss, quick)
+            for figure, candidate in search(loss, train, split.y, tried, seed + trial).items():
+                coef, intercept = machines(loss, train, split.y, way_to(candidate, tried))
+                value = measure(split.y_test, test @ coef[-1] + intercept[-1])[figure]
+                found[_cell(machine, loss, figure)] = (value, candidate)
+    return found
+
+
+def _cell(machine: str, loss: str, figure: str) -> str:
+    return f"{machine}/{loss}/{figure}"
+
+
+def _run(settings: Settings, name: str, condition: Condition) -> Mapping[str, Any]:
+    """One set under one condition: for every machine, loss and figure the values of the trials, and what was chosen."""
+    X, y = _whole(settings, name)
+    count = settings.repeats(2 * OUTER, 2)
+    trials: list[dict[str, Any]] = [{}] * count
+
+    def task(trial: int) -> None:
+        trials[trial] = _trial(X, y, condition, settings.quick, settings.seed, trial)
+
+    with Workers() as workers:
+        workers.each(task, range(count))
+    return {
+        cell: {"values": [trial[cell][0] for trial in trials], "chosen": [list(trial[cell][1]) for trial in trials]}
+        for cell in trials[0]
+    }
+
+
+# --- the reports ---
+
+
+class Difference(NamedTuple):
+    """Blinex minus another loss on one set: the mean over the trials, and the half width of its 95 % interval."""
+
+    machine: str
+    figure: str
+    condition: Condition
+    name: str
+    other: str
+    mean: float
+    half: float
+
+    @property
+    def verdict(self) -> str:
+        if abs(self.mean) <= self.half:
+            return ""
+        return "better" if self.mean > 0 else "worse"
+
+
+class _Plan(NamedTuple):
+    """What the two tables differ in: the sets, what is done to their training rows, and how that is said."""
+
+    sets: tuple[str, ...]
+    quick_sets: tuple[str, ...]
+    kinds: Mapping[str, tuple[float, ...]]
+    axis: str
+
+    def names(self, settings: Settings) -> tuple[str, ...]:
+        return self.quick_sets if settings.quick else self.sets
+
+    def levels(self, settings: Settings, kind: str) -> list[Condition]:
+        """The conditions of a kind, mildest first; no noise is the same of either kind, and has the name of one."""
+        found = [Condition(kind if level else "any label", level) for level in self.kinds[kind]]
+        return [found[0], found[-1]] if settings.quick else found
+
+    def conditions(self, settings: Settings) -> list[Condition]:
+        return list(dict.fromkeys(each for kind in self.kinds for each in self.levels(settings, kind)))
+
+    def jobs(self, settings: Settings) -> Iterator[Job]:
+        for name in self.names(settings):
+            for condition in self.conditions(settings):
+                yield Job(_key(name, condition), partial(_run, settings, name, condition))
+
+    def differences(self, settings: Settings, results: Results) -> list[Difference]:
+        return [
+            Difference(machine, figure, condition, name, other, *interval(minus, 1.0 / (OUTER - 1)))
+            for machine in MACHINES
+            for figure in FIGURES
+            for condition in self.conditions(settings)
+            for name in self.names(settings)
+            for other in LOSSES[:-1]
+            for minus in [_minus(results[_key(name, condition)], machine, figure, other)]
+        ]
+
+    def mean(self, settings: Settings, results: Results, machine: str, loss: str, figure: str, at: Condition) -> float:
+        """Over the sets, of the mean over the trials."""
+        cell = _cell(machine, loss, figure)
+        return float(np.mean([results[_key(name, at)].figures[cell]["values"] for name in self.names(settings)]))
+
+    def report(self, settings: Settings, results: Results) -> Report:
+        found = self.differences(settings, results)
+        sheets = [self._means(settings, results), _over_sets(found), *(_by_set(found, machine) for machine in MACHINES)]
+        findings = [_overall(found), *self._falls(settings, results), *self._counts(settings, found)]
+        return Report(sheets, [*findings, _shapes_chosen(results)])
+
+    def _means(self, settings: Settings, results: Results) -> Sheet:
+        lines = [
+            Line((machine, FIGURES[figure], at.words, loss), None, mean)
+            for machine in MACHINES
+            for figure in FIGURES
+            for at in self.conditions(settings)
+            for loss in LOSSES
+            for mean in [self.mean(settings, results, machine, loss, figure, at)]
+        ]
+        title = "Mean over the sets, each the mean over its splits; parameters chosen by inner folds"
+        return Sheet(title, ("machine", "figure", "training part", "loss"), lines)
+
+    def _falls(self, settings: Settings, results: Results) -> Iterator[str]:
+        """What the worst of each kind costs each loss."""
+        for kind in self.kinds:
+            first, *_, last = self.levels(settings, kind)
+            for machine in MACHINES:
+                for figure, title in FIGURES.items():
+                    ends = [
+                        [self.mean(settings, results, machine, loss, figure, at) for at in (first, last)]
+                        for loss in LOSSES
+                    ]
+                    each = ", ".join(f"{loss} {a:.3f} to {b:.3f}" for loss, (a, b) in zip(LOSSES, ends, strict=True))
+                    yield f"{title} of the {machine} machines, {first.words} to {last.words}: {each}."
+
+    def _counts(self, settings: Settings, found: Sequence[Difference]) -> Iterator[str]:
+        """Level by level, on how many sets Blinex is better and worse."""
+        for kind in self.kinds:
+            levels = self.levels(settings, kind)
+            for machine in MACHINES:
+                for figure, title in FIGURES.items():
+                    for other in LOSSES[:-1]:
+                        own = [d for d in found if (d.machine, d.figure, d.other) == (machine, figure, other)]
+                        at = [[d for d in own if d.condition == level] for level in levels]
+                        better = _listed(sum(d.verdict == "better" for d in each) for each in at)
+                        worse = _listed(sum(d.verdict == "worse" for d in each) for each in at)
+                        means = _listed(f"{np.mean([d.mean for d in each]):+.3f}".replace("-", "−") for each in at)
+                        yield (
+                            f"{title}, {machine}, {levels[0].words} to {levels[-1].words}: against {other}, Blinex is "
+                            f"better on {better} and worse on {worse} of {len(at[0])} sets; mean difference {means}."
+                        )
+
+    def draw(self, settings: Settings, results: Results, figure: Any) -> None:
+        """Each figure against the level, averaged over the sets, for the three losses."""
+        panels = [(kind, machine) for kind in self.kinds for machine in MACHINES]
+        axes = figure.subplots(len(FIGURES), len(panels), sharex="col", sharey="row", squeeze=False)
+        for row, (name, title) in zip(axes, FIGURES.items(), strict=True):
+            row[0].set_ylabel(f"{title}, mean of {len(self.names(settings))} sets")
+            for ax, (kind, machine) in zip(row, panels, strict=True):
+                levels = self.levels(settings, kind)
+                for loss, colour in zip(LOSSES, (NEGATIVE, GREEN, POSITIVE), strict=True):
+                    means = [self.mean(settings, results, machine, loss, name, level) for level in levels]
+                    shown = [level.level if kind == "ratio" else 100 * level.level for level in levels]
+                    ax.plot(shown, means, marker="o", color=colour, label=loss)
+                if kind == "ratio":
+                    ax.set_xscale("log")
+                    ax.set_xticks(shown, [f"{x:g}" for x in shown])
+                    ax.minorticks_off()
+                if ax in axes[0]:
+                    ax.set_title(machine if kind == "ratio" else f"{machine}, {kind}")
+                if ax in axes[-1]:
+                    ax.set_xlabel(self.axis)
+        axes[0, 0].legend()
+
+
+def _key(name: str, condition: Condition) -> str:
+    return f"{name}/{condition.words}"
+
+
+def _minus(record: Record, machine: str, figure: str, other: str) -> list[float]:
+    """Blinex minus the other loss, split by split."""
+    ours, theirs = (record.figures[_cell(machine, loss, figure)]["values"] for loss in (LOSSES[-1], other))
+    return [a - b for a, b in zip(ours, theirs, strict=True)]
+
+
+def _listed(items: Iterable[Any]) -> str:
+    """One or more items as in a sentence.
+
+    >>> _listed([1, 2, 3])
+    '1, 2 and 3'
+    """
+    *some, last = map(str, items)
+    return f"{', '.join(some)} and {last}" if some else last
+
+
+def _over_sets(found: Sequence[Difference]) -> Sheet:
+    groups: dict[tuple[str, ...], list[Difference]] = {}
+    for d in found:
+        groups.setdefault((d.machine, FIGURES[d.figure], d.condition.words, d.other), []).append(d)
+    lines = []
+    for labels, group in groups.items():
+        mean, half = interval([d.mean for d in group])
+        better, worse = (sum(d.verdict == verdict for d in group) for verdict in ("better", "worse"))
+        lines.append(Line(labels, None, mean, half, note=f"{better} better, {worse} worse of {len(group)}"))
+    title = "Blinex minus another loss, mean over the sets; the note counts sets whose own interval excludes 0"
+    return Sheet(title, ("machine", "figure", "training part", "minus"), lines, spread="95 % interval over the sets")
+
+
+def _by_set(found: Sequence[Difference], machine: str) -> Sheet:
+    lines = [
+        Line((FIGURES[d.figure], d.condition.words, d.name, d.other), None, d.mean, d.half, note=d.verdict)
+        for d in found
+        if d.machine == machine
+    ]
+    title = f"Blinex minus another loss, set by set: {machine} machines"
+    return Sheet(title, ("figure", "training part", "set", "minus"), lines, spread="95 % interval over the splits")
+
+
+def _overall(found: Sequence[Difference]) -> str:
+    better, worse = (sum(d.verdict == verdict for d in found) for verdict in ("better", "worse"))
+    return (
+        f"Of {len(found)} differences (set, training part, machine, figure, other loss) {better} are above 0 and "
+        f"{worse} below by their 95 % interval; chance alone would give about {0.025 * len(found):.0f} of each."
+    )
+
+
+def _shapes_chosen(results: Results) -> str:
+    """How often the inner folds took each a and b."""
+    counts: Counter[tuple[float, float]] = Counter()
+    for record in results.values():
+        for cell, found in record.figures.items():
+            if cell.split("/")[1] == LOSSES[-1]:
+                counts.update((a, b) for _, a, b in found["chosen"])
+    each = (f"a = {a:g}, b = {b:g} ({100 * count / counts.total():.0f} %)" for (a, b), count in counts.most_common())
+    return f"Chosen for Blinex: {_listed(each)}."
+
+
+NOISE_PLAN = _Plan(NOISE_SETS, ("ecoli_imu", "ionosphere"), NOISE, "wrong labels, %")
+IMBALANCE_PLAN = _Plan(IMBALANCE_SETS, ("euthyroid", "segmentation"), {"ratio": RATIOS}, "common rows to a rare one")
+
+TABLES = (
+    Table(
+        "blinex-noise", "Blinex against hinge and log with wrong labels in the training part", "blinex", NOISE_SETS,
+        NOISE_PLAN.jobs, NOISE_PLAN.report, draw=NOISE_PLAN.draw,
+    ),
+    Table(
+        "blinex-imbalance", "Blinex against hinge and log with ever fewer rows of the rare class", "blinex",
+        IMBALANCE_SETS, IMBALANCE_PLAN.jobs, IMBALANCE_PLAN.report, draw=IMBALANCE_PLAN.draw,
+    ),
+)  # fmt: skip
