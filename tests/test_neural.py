@@ -20,7 +20,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from evenmargin import neural
 from evenmargin.density import DensityWeights
-from evenmargin.neural import DensityWeightedMLPClassifier, DensityWeightedMLPRegressor, hold_out
+from evenmargin.neural import DensityWeightedMLPClassifier, DensityWeightedMLPRegressor
+from evenmargin.sampling import hold_out
 
 torch = pytest.importorskip("torch", reason="networks are trained with torch, an optional extra")
 
@@ -324,15 +325,15 @@ def test_no_hidden_layer_is_a_linear_model():
 def test_early_stopping_keeps_the_best_network():
     mlp = regressor(epochs=60, early_stopping=True, learning_rate_init=0.03, validation_fraction=0.25).fit(F, T)
     _, aside = hold_out(T, 0.25, np.random.default_rng(neural.seed_from(0)), stratify=False)
-    assert mlp.best_loss_ == -max(mlp.validation_scores_)
-    assert np.argmax(mlp.validation_scores_) < mlp.n_iter_ - 1
+    assert mlp.best_loss_ == min(mlp.validation_loss_curve_)
+    assert np.argmin(mlp.validation_loss_curve_) < mlp.n_iter_ - 1
     assert mean_absolute_error(T[aside], mlp.predict(F[aside])) == pytest.approx(mlp.best_loss_, rel=1e-4)
 
 
 def test_it_stops_when_the_loss_no_longer_falls():
     mlp = regressor(epochs=500, n_iter_no_change=3, tol=0.05).fit(F, T)
     assert mlp.n_iter_ == len(mlp.loss_curve_) < 100
-    assert mlp.validation_scores_ is None
+    assert mlp.validation_loss_curve_ is None
     assert mlp.best_loss_ == min(mlp.loss_curve_)
     assert regressor(epochs=100, n_iter_no_change=None, tol=10.0).fit(F, T).n_iter_ == 100
 

@@ -154,6 +154,98 @@ def test_a_file_of_something_else_is_left_alone(toy, tmp_path):
     assert toy.measured == []
 
 
+@pytest.mark.parametrize("notes", ["my notes, no end of line", "[1, 2]", "\xff\xfe rubbish\n"])
+def test_any_file_that_is_not_ours_is_left_alone(toy, tmp_path, notes):
+    path = tmp_path / "toy-table1.jsonl"
+    path.write_text(notes, encoding="latin-1")
+    done = command("toy-table1", "--out", tmp_path)
+    assert done.exit_code == 2
+    assert "holds no results of toy-table1" in flat(done.output)
+    assert path.read_text(encoding="latin-1") == notes
+
+
+def test_mending_cuts_off_the_half_line_and_touches_nothing_else(toy, tmp_path):
+    command("toy-table1", "--out", tmp_path)
+    path = tmp_path / "toy-table1.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[2] = b"\xff not one of ours\n"
+    path.write_bytes(b"".join(lines[:-1]) + lines[-1][:9])
+    command("toy-table1", "--out", tmp_path)
+    assert toy.measured == [0, 1, 2, 3, 4, 1, 4]
+    assert path.read_bytes().startswith(b"".join(lines[:-1]))
+
+
+def test_a_results_file_may_be_cut_anywhere(toy, tmp_path):
+    command("toy-table1", "--out", tmp_path)
+    path = tmp_path / "toy-table1.jsonl"
+    whole = path.read_bytes()
+    for cut in range(0, len(whole), 7):
+        path.write_bytes(whole[:cut])
+        outcome = reproduce.run("toy-table1", out=tmp_path, verbose=False)
+        assert outcome.kept == max(0, whole[:cut].count(b"\n") - 1)
+        assert outcome.kept + outcome.measured == 5
+
+
+def test_a_job_that_fails_keeps_the_others_and_names_itself(toy, tmp_path):
+    toy.run = lambda place: {"value": 1 / (2 - place)}
+    with pytest.raises(reproduce.JobFailed, match=r"cell 2 failed: .* \(2 of 5 cells of toy-table1 are kept in"):
+        reproduce.run("toy-table1", out=tmp_path, verbose=False)
+    toy.run = lambda place: {"value": 0.0}
+    assert reproduce.run("toy-table1", out=tmp_path, verbose=False).kept == 2
+
+
+def test_fewer_than_one_trial_is_refused():
+    with pytest.raises(ValueError, match="trials=0 must be at least 1"):
+        Settings(trials=0)
+
+
+def test_all_and_names_together_are_refused(toy, tmp_path):
+    done = command("toy-table1", "--all", "--out", tmp_path)
+    assert done.exit_code == 2
+    assert "leave out" in done.output
+
+
+def wine_table(measured):
+    """A table on one data set."""
+
+    def jobs(settings):
+        return [Job("rows", lambda: measured.append(1) or {"rows": len(settings.load("sonar").y)})]
+
+    def report(settings, results):
+        return Report([Sheet("rows", ("set",), [Line(("sonar",), None, results["rows"].figures["rows"])])])
+
+    return Table("gwl-toy", "rows", "gwl", ("sonar",), jobs, report)
+
+
+def sonar(folder, n):
+    folder.mkdir()
+    X, y = imbalanced(n, 60)
+    np.savez(folder / "sonar.npz", X=X, y=y, keep=np.ones(n, bool))
+    return folder
+
+
+def test_cells_of_other_data_are_not_mixed_in(tmp_path):
+    measured = []
+    one, other = (Settings(folder=sonar(tmp_path / name, n)) for name, n in (("a", 40), ("b", 50)))
+    table, out = wine_table(measured), tmp_path / "out"
+    _runner.run_table(table, one, out)
+    with pytest.raises(reproduce.StrangeFile, match="other data of sonar"):
+        _runner.run_table(table, other, out)
+    _runner.run_table(table, other, out, fresh=True)
+    assert len(measured) == 2
+
+
+def test_a_finished_table_is_written_again_without_its_data(tmp_path, monkeypatch):
+    monkeypatch.setenv("EVENMARGIN_CACHE", str(tmp_path / "cache"))
+    measured, out = [], tmp_path / "out"
+    folder = sonar(tmp_path / "a", 40)
+    table = wine_table(measured)
+    _runner.run_table(table, Settings(folder=folder), out)
+    (folder / "sonar.npz").unlink()
+    assert _runner.run_table(table, Settings(folder=folder), out).kept == 1
+    assert len(measured) == 1
+
+
 def test_results_of_another_seed_are_not_mixed_in(toy, tmp_path):
     command("toy-table1", "--out", tmp_path)
     done = command("toy-table1", "--out", tmp_path, "--seed", 1)
@@ -252,6 +344,16 @@ def test_every_table_has_a_paper_and_jobs_of_different_keys():
             keys = [job.key for job in table.jobs(Settings(quick=quick))]
             assert keys
             assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize("name", reproduce.tables())
+def test_a_job_does_not_depend_on_the_number_of_trials_unless_its_key_says_so(name):
+    table = reproduce.get_table(name)
+    one, three = ({job.key for job in table.jobs(Settings(quick=True, trials=count))} for count in (1, 3))
+    if one == three:  # the table has no trials
+        assert name in ("pegasos-curves", "z-svm-fig1")
+    elif not one < three:  # all trials in one job
+        assert not one & three
 
 
 def test_listing_does_not_import_torch_or_numba():

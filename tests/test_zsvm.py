@@ -225,16 +225,17 @@ def test_plateaus_of_rounding_are_passed_over():
     assert best_z(p, q, truth, accuracy, resolution=1e-12).interval[0] == pytest.approx(2.0)
 
 
-def test_the_search_is_fast():
+def test_the_search_costs_a_few_sorts():
     rng = np.random.default_rng(0)
     truth = rng.random(50_000) < 0.05
     p, q = rng.random(50_000) * (1 + truth), -rng.random(50_000)
-    spent = []
+    spent = {best_z: [], np.argsort: []}
     for _ in range(5):
-        start = time.perf_counter()
-        best_z(p, q, truth)
-        spent.append(time.perf_counter() - start)
-    assert min(spent) < 0.03
+        for function, arguments in ((best_z, (p, q, truth)), (np.argsort, (p,))):
+            start = time.perf_counter()
+            function(*arguments)
+            spent[function].append(time.perf_counter() - start)
+    assert min(spent[best_z]) < 40 * min(spent[np.argsort])  # about 6; a loop over rows would be hundreds
 
 
 # --- metrics ---

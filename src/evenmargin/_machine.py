@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from ._progress import Report
-from ._validation import ConvergenceWarning, available_if, validate_aside, validate_parameters
-from .density import DensityWeights
+from ._validation import ConvergenceWarning, available_if, validate_aside
 from .losses import Blinex, Log, get_loss
 from .problem import Problem, Solution, Status
 from .sampling import get_sampler
@@ -100,26 +99,6 @@ class Machine(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(intercept, bool | np.bool_):
             raise ValueError(f"intercept={intercept} is no choice: use 'free' to learn it, None for none, or a number.")
         return intercept if intercept is None or isinstance(intercept, str) else sign * float(intercept)
-
-    def _density(self, X: Any, y: NDArray[Any], weight: NDArray[np.float64], seed: int) -> NDArray[np.float64] | None:
-        """The density weights of the rows, if they are asked for."""
-        if self.density is None:
-            return None
-        if isinstance(self.density, bool):
-            raise ValueError(f"density={self.density} is no choice: give None, or a scheme of DensityWeights.")
-        rule = clone(self.density) if isinstance(self.density, DensityWeights) else DensityWeights(self.density)
-        validate_parameters(rule)
-        if rule.random_state is None:
-            rule.random_state = seed
-        rule._fit(X, y, weight)
-        density = rule.weights_.astype(np.float64)
-        lost = np.setdiff1d(y, y[density > 0])
-        if lost.size:
-            raise ValueError(
-                f"density={self.density!r} gives every row of class {lost.tolist()[0]!r} a weight of 0: "
-                "choose another scheme, or a larger gamma in DensityWeights."
-            )
-        return density
 
     def _check_stopping(self, solver: Solver, stochastic: str) -> Solver:
         if self.stopping is not None and solver.exact:

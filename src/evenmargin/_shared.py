@@ -38,16 +38,23 @@ from ._paths import solve_paths
 from ._scoring import quick_scores
 from ._threads import Workers
 from ._trials import Sheet, Trials
-from ._validation import drop_weightless, seed_from, validate_parameters, validate_rows, validate_training
+from ._validation import (
+    drop_weightless,
+    seed_from,
+    validate_parameters,
+    validate_rows,
+    validate_training,
+    weight_name,
+)
 from .adjust import get_metric
-from .density import SCHEMES, DensityWeights, _power
+from .density import SCHEMES, DensityWeights, _power, density_weights
 from .gram import SMALL
 from .kernel import KernelSVM
 from .kernels import RBF, Laplacian, Linear, Points, Poly, centre_of, get_kernel, kernel_matrix, reach
 from .losses import Hinge, SquaredHinge, get_loss
 from .solvers import _SMO_UP_TO, SMO
 from .weights import minority_is_positive
-from .zsvm import ZAdjustedClassifier, _weight_name
+from .zsvm import ZAdjustedClassifier
 
 __all__ = ["share"]
 
@@ -396,7 +403,7 @@ class Desk:
         validate_parameters(rule)
         scheme = rule.scheme if isinstance(rule.scheme, str) else SCHEMES[rule.scheme - 1]
         if rule.method != "exact" or scheme == "random":
-            return np.asarray(machine._density(rows.X[own], y, weight, seed_from(machine.random_state)))
+            return np.asarray(density_weights(machine.density, rows.X[own], y, weight, seed_from(machine.random_state)))
         signed = scheme == "same_class"
 
         def sums() -> Array:
@@ -596,7 +603,7 @@ def _only_weights(trials: Trials) -> bool:
     given = {name for name, value in trials.fit_params.items() if value is not None}
     if get_tags(trials.estimator).input_tags.pairwise or (given and get_config()["enable_metadata_routing"]):
         return False
-    return given <= {_weight_name(trials.estimator)}
+    return given <= {weight_name(trials.estimator)}
 
 
 def _jobs(trials: Trials, recipes: list[Recipe]) -> list[Job]:

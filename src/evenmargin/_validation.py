@@ -10,7 +10,9 @@ from pandas import isna
 from scipy.sparse import issparse
 from sklearn.base import _fit_context as fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import _safe_split as safe_split
 from sklearn.utils.metaestimators import available_if
@@ -21,6 +23,7 @@ from sklearn.utils.validation import (
     check_consistent_length,
     check_is_fitted,
     column_or_1d,
+    has_fit_parameter,
     validate_data,
 )
 from sklearn.utils.validation import _num_samples as num_samples
@@ -31,7 +34,9 @@ __all__ = [
     "StrOptions",
     "available_if",
     "check_is_fitted",
+    "check_labels",
     "check_method_params",
+    "check_weights",
     "drop_weightless",
     "fit_context",
     "num_samples",
@@ -43,6 +48,7 @@ __all__ = [
     "validate_table",
     "validate_table_training",
     "validate_training",
+    "weight_name",
 ]
 
 _FLOATS = (np.float64, np.float32)
@@ -193,3 +199,39 @@ def drop_weightless(
 def seed_from(random_state: Any) -> int:
     """A seed for numpy's Generator, drawn once from scikit-learn's random_state."""
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def check_labels(y: Any) -> NDArray[Any]:
+    """The labels of rows, of one type, none missing."""
+    try:
+        y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
+        np.unique(y)
+        check_classification_targets(y)
+    except TypeError as error:
+        raise ValueError(f"The labels in y must be of one type, none of them missing ({error}).") from None
+    return np.asarray(y)
+
+
+def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64]:
+    """One finite weight for each row, none below 0; 1 by default."""
+    if sample_weight is None:
+        return np.ones(n)
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (n,):
+        raise ValueError(f"sample_weight has shape {weight.shape}; it must hold one weight for each of the {n} rows.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not (weight >= 0).all() or not np.isfinite(weight.sum()):
+            raise ValueError("sample_weight must hold finite numbers, none below 0, with a finite sum.")
+    return weight
+
+
+def weight_name(estimator: Any) -> str | None:
+    """The name under which `fit` takes sample weights, if it does."""
+    if not isinstance(estimator, Pipeline):
+        takes = not isinstance(estimator, FrozenEstimator) and has_fit_parameter(estimator, "sample_weight")
+        return "sample_weight" if takes else None
+    if any(hasattr(step, "fit_resample") for _, step in estimator.steps):
+        return None
+    last, inner = estimator.steps[-1][0], weight_name(estimator.steps[-1][1])
+    return None if inner is None else f"{last}__{inner}"

@@ -104,28 +104,33 @@ def reproduce(
     if not names and not every:
         _list_tables(console, data)
         return
-    failed = 0
+    if names and every:
+        _say(errors, "--all runs every table: leave out the names, or leave out --all.")
+        raise typer.Exit(2)
+    status = 0
     try:
-        wanted = (
-            list(reproduction.tables().values()) if every else [reproduction.get_table(name) for name in names or []]
-        )
-        for table in wanted:
-            settings = reproduction.Settings(quick, trials, seed, data)
+        settings = reproduction.Settings(quick, trials, seed, data)
+        wanted = list(reproduction.tables()) if every else names or []
+        for table in [reproduction.get_table(name) for name in wanted]:
             try:
                 outcome = reproduction.run_table(table, settings, out, fresh=fresh, verbose=console.is_terminal)
             except (ValueError, ImportError, OSError, reproduction.Busy) as error:
-                _say(errors, f"{table.name} was not run. {error}" if every else str(error))
-                failed += 1
-                continue
-            _show(console, table, outcome)
+                _say(errors, f"{table.name} was not run. {error}" if len(wanted) > 1 else str(error))
+                status = 2
+            except reproduction.JobFailed as failed:
+                if len(wanted) == 1:
+                    raise
+                _say(errors, str(failed))
+                status = 1
+            else:
+                _show(console, table, outcome)
     except ValueError as error:
         _say(errors, str(error))
-        failed += 1
+        status = 2
     except reproduction.Stopped as stopped:
         _say(errors, str(stopped))
-        raise typer.Exit(130) from None
-    if failed:
-        raise typer.Exit(2)
+        status = 130
+    raise typer.Exit(status)
 
 
 def _say(console: Console, sentence: str) -> None:
@@ -140,17 +145,17 @@ def _list_tables(console: Console, folder: Path | None) -> None:
         _say(Console(stderr=True), str(error))
         raise typer.Exit(2) from None
     listing = Table(box=box.SIMPLE_HEAD)
-    for column in ("table", "what it shows", "data"):
+    for column in ("table", "what it shows", "data", "needs"):
         listing.add_column(column, no_wrap=column == "table")
     paper = None
     for table in reproduction.tables().values():
         if table.paper != paper:
             paper = table.paper
-            listing.add_row("", f"[bold]{reproduction.PAPERS[paper]}[/bold]", "")
+            listing.add_row("", f"[bold]{reproduction.PAPERS[paper]}[/bold]")
         missing = [name for name in table.data if found[name] == "missing"]
         away = [name for name in table.data if found[name] == "OpenML"]
         state = f"missing: {', '.join(missing)}" if missing else f"to download: {', '.join(away)}" if away else "here"
-        listing.add_row(table.name, table.title, state)
+        listing.add_row(table.name, table.title, state, ", ".join(table.needs))
     console.print(listing)
     console.print(
         "Run one with: evenmargin reproduce TABLE [--quick]. The data are looked for in --data or EVENMARGIN_DATA, in "

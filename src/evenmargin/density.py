@@ -35,13 +35,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from ._threads import Workers
-from ._validation import Interval, StrOptions, fit_context, num_samples, seed_from, validate_training
+from ._validation import (
+    Interval,
+    StrOptions,
+    fit_context,
+    num_samples,
+    seed_from,
+    validate_parameters,
+    validate_training,
+)
 from .kernels import RBF, Points, centre_of, reach
 
-__all__ = ["SCHEMES", "DensityWeights"]
+__all__ = ["SCHEMES", "DensityWeights", "density_weights"]
 
 Array = NDArray[np.float64]
 
@@ -382,3 +390,28 @@ def _lost_classes(found: Array, labels: NDArray[Any], weight: Array, classes: ND
             "choose a larger gamma or another scheme."
         )
     return [label for label in classes.tolist() if not counts[labels == label].any() and weight[labels == label].any()]
+
+
+def density_weights(
+    density: Any, X: Any, y: NDArray[Any], weight: Array, seed: int, *, classes: bool = True
+) -> Array | None:
+    """What an estimator's parameter `density` asks for: None, or the weights of the rows, none of its classes lost."""
+    if density is None:
+        return None
+    if isinstance(density, bool):
+        raise ValueError(f"density={density} is no choice: give None, or a scheme of DensityWeights.")
+    rule = clone(density) if isinstance(density, DensityWeights) else DensityWeights(density)
+    validate_parameters(rule)
+    if rule.random_state is None:
+        rule.random_state = seed
+    if rule.scheme in ("same_class", 7) and not classes:
+        raise ValueError(f"density={density!r} needs classes, and a regressor has none: choose another scheme.")
+    rule._fit(X, y if classes else None, weight)
+    found = rule.weights_.astype(np.float64)
+    lost = np.setdiff1d(y, y[found > 0])
+    if lost.size:
+        raise ValueError(
+            f"density={density!r} gives every row of class {lost.tolist()[0]!r} a weight of 0: "
+            "choose another scheme, or a larger gamma in DensityWeights."
+        )
+    return found

@@ -25,7 +25,7 @@ from ._validation import (
     validate_rows,
     validate_training,
 )
-from .density import DensityWeights
+from .density import DensityWeights, density_weights
 from .kernels import (
     RBF,
     Exponential,
@@ -264,7 +264,7 @@ class KernelSVM(Machine):
         if self.density is not None and isinstance(kernel, Precomputed):
             raise ValueError("density needs the rows themselves: with kernel='precomputed' give sample_weight.")
         seed, tasks = seed_from(self.random_state), one_vs_rest(classes)
-        density = self._density(X, y, weight, seed)
+        density = density_weights(self.density, X, y, weight, seed)
         if density is not None:
             kept = np.flatnonzero(density)
             X, rows, y, weight, density = _only(kernel, X, kept), rows[kept], y[kept], weight[kept], density[kept]

@@ -30,14 +30,16 @@ from ._validation import (
     Interval,
     available_if,
     check_is_fitted,
+    check_labels,
+    check_weights,
     fit_context,
     safe_split,
     seed_from,
     validate_parameters,
+    weight_name,
 )
 from .density import DensityWeights
-from .neural import hold_out
-from .zsvm import _labels, _weight_name, _weights
+from .sampling import hold_out
 
 __all__ = ["LearnedWeights"]
 
@@ -199,7 +201,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        name = _weight_name(self.estimator)
+        name = weight_name(self.estimator)
         if name is None:
             raise ValueError(
                 f"{type(self.estimator).__name__} takes no sample_weight in fit, so that there are no weights to "
@@ -208,7 +210,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if self.cv is not None and not self.refit:
             raise ValueError("With cv there is a fit for each fold and none to keep: use refit=True.")
         X, y = indexable(X, self._target(y))
-        weight = _weights(sample_weight, y.size)
+        weight = check_weights(sample_weight, y.size)
         rng = np.random.default_rng(seed_from(self.random_state))
         estimator = _seeded(self.estimator, rng)
         trial = _Trial(
@@ -329,7 +331,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         if is_classifier(self.estimator):
-            return _labels(y)
+            return check_labels(y)
         y = column_or_1d(y, warn=True)
         assert_all_finite(y, input_name="y")
         return np.asarray(y)
@@ -441,7 +443,16 @@ class _Trial:
             fitted = self.fit(train, weights)
             X, y = safe_split(fitted, self.X, self.y, test, train)
             params = {"sample_weight": self.weight[test]} if self.weighted else {}
-            scores.append(self.scorer(fitted, X, y, **params))
+            try:
+                scores.append(self.scorer(fitted, X, y, **params))
+            except TypeError as error:
+                if "sample_weight" not in str(error):
+                    raise
+                raise ValueError(
+                    f"scoring={self.scorer!r} takes no sample_weight, and fit was given one: let it take "
+                    f"sample_weight, "
+                    "or leave the weights out."
+                ) from error
         return float(np.mean(scores)), fitted if self.keep else None
 
 

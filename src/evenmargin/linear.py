@@ -25,7 +25,7 @@ from ._validation import (
     validate_rows,
     validate_training,
 )
-from .density import DensityWeights
+from .density import DensityWeights, density_weights
 from .losses import get_loss, slopes
 from .problem import Problem, Solution
 from .sampling import Given
@@ -210,7 +210,7 @@ class LinearSVM(Machine):
         X, y, weight, classes = drop_weightless(*validate_training(self, X, y, sample_weight))
         self._warn_if_reversed()
         seed, tasks = seed_from(self.random_state), one_vs_rest(classes)
-        density = self._density(X, y, weight, seed)
+        density = density_weights(self.density, X, y, weight, seed)
         if density is not None and not density.all():
             kept = density > 0
             X, y, weight, density = X[kept], y[kept], weight[kept], density[kept]

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.special import expit, log_expit, log_softmax, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_consistent_length, column_or_1d
@@ -48,14 +48,14 @@ from ._validation import (
     fit_context,
     num_samples,
     seed_from,
-    validate_parameters,
     validate_rows,
     validate_training,
 )
-from .density import DensityWeights
+from .density import DensityWeights, density_weights
+from .sampling import hold_out
 from .weights import row_costs
 
-__all__ = ["DensityWeightedMLPClassifier", "DensityWeightedMLPRegressor", "hold_out"]
+__all__ = ["DensityWeightedMLPClassifier", "DensityWeightedMLPRegressor"]
 
 Array = NDArray[np.float64]
 Tensor = Any  # torch is not always there
@@ -298,7 +298,9 @@ class _MLP(BaseEstimator):  # type: ignore[misc]
             scaler = StandardScaler(with_mean=not issparse(X)).fit(X[train], sample_weight=weight[train])
             X = scaler.transform(X)
         price = cost[train]
-        density = _density(self.density, X[train], y[train], weight[train], isinstance(self, ClassifierMixin), seed)
+        density = density_weights(
+            self.density, X[train], y[train], weight[train], seed, classes=isinstance(self, ClassifierMixin)
+        )
         if density is not None:
             train, price = train[density > 0], (price * density)[density > 0]
         sizes = self._sizes(X.shape[1], target.shape[1])
@@ -363,7 +365,7 @@ class _MLP(BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = len(course.losses)
         self.loss_curve_ = [unit**power * loss for loss in course.losses]
         self.best_loss_ = unit**power * course.best
-        self.validation_scores_ = [-(unit**power) * loss for loss in course.held_out] if course.held_out else None
+        self.validation_loss_curve_ = [unit**power * loss for loss in course.held_out] if course.held_out else None
 
 
 class DensityWeightedMLPRegressor(RegressorMixin, _MLP):
@@ -434,8 +436,8 @@ class DensityWeightedMLPRegressor(RegressorMixin, _MLP):
         Epochs.
     loss_curve_ : list of float
         The weighted mean loss of each epoch, noted batch by batch on the way.
-    validation_scores_ : list of float or None
-        With early_stopping: minus the loss of the rows held out, after each epoch.
+    validation_loss_curve_ : list of float or None
+        With early_stopping: the loss of the rows held out, after each epoch.
     best_loss_ : float
         The lowest loss that was watched.
     device_ : str
@@ -593,8 +595,8 @@ class DensityWeightedMLPClassifier(ClassifierMixin, _MLP):
         Epochs.
     loss_curve_ : list of float
         The weighted mean loss of each epoch, noted batch by batch on the way.
-    validation_scores_ : list of float or None
-        With early_stopping: minus the loss of the rows held out, after each epoch.
+    validation_loss_curve_ : list of float or None
+        With early_stopping: the loss of the rows held out, after each epoch.
     best_loss_ : float
         The lowest loss that was watched.
     device_ : str
@@ -801,68 +803,3 @@ def _numbers(y: Any, X: Any) -> Array:
     if np.abs(y).max() > _LARGEST_TARGET:
         raise ValueError(f"The target y has values up to {np.abs(y).max():.1e}, too large to square: scale it first.")
     return np.asarray(y)
-
-
-def hold_out(
-    y: NDArray[Any], fraction: float, rng: np.random.Generator, *, stratify: bool
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The rows to train on, and a fraction to hold out: of each class at least one row, and not all.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n_samples,)
-    fraction : float
-        0 holds nothing out.
-    rng : Generator
-    stratify : bool
-        Whether y holds classes, each of which is split by itself.
-
-    Returns
-    -------
-    train, aside : ndarrays of row numbers, in order
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from evenmargin.neural import hold_out
-    >>> y = np.array([0] * 18 + [1] * 2)
-    >>> train, aside = hold_out(y, 0.1, np.random.default_rng(0), stratify=True)
-    >>> y[aside]
-    array([0, 0, 1])
-    """
-    held = np.zeros(y.size, dtype=np.bool_)
-    groups = [y == label for label in np.unique(y)] if stratify else [np.ones(y.size, dtype=np.bool_)]
-    for group in groups if fraction > 0 else []:
-        rows = np.flatnonzero(group)
-        if rows.size < 2:
-            whose = f"Class {y[rows].tolist()[0]!r} has" if stratify else "There is"
-            raise ValueError(
-                f"{whose} one sample only, and a validation part needs another: "
-                "give more rows, or leave out the validation."
-            )
-        count = min(max(1, round(fraction * rows.size)), rows.size - 1)
-        held[rng.choice(rows, count, replace=False)] = True
-    return np.flatnonzero(~held), np.flatnonzero(held)
-
-
-def _density(density: Any, X: Any, y: NDArray[Any], weight: Array, classes: bool, seed: int) -> Array | None:
-    """The density weights of the rows, if they are asked for."""
-    if density is None:
-        return None
-    if isinstance(density, bool):
-        raise ValueError(f"density={density} is no choice: give None, or a scheme of DensityWeights.")
-    rule = clone(density) if isinstance(density, DensityWeights) else DensityWeights(density)
-    validate_parameters(rule)
-    if rule.random_state is None:
-        rule.random_state = seed
-    if rule.scheme in ("same_class", 7) and not classes:
-        raise ValueError(f"density={density!r} needs classes, and a regressor has none: choose another scheme.")
-    rule._fit(X, y if classes else None, weight)
-    found = np.asarray(rule.weights_, dtype=np.float64)
-    lost = np.setdiff1d(y, y[found > 0])
-    if lost.size:
-        raise ValueError(
-            f"density={density!r} gives every row of class {lost.tolist()[0]!r} a weight of 0: "
-            "choose another scheme, or a larger gamma in DensityWeights."
-        )
-    return found

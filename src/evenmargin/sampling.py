@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["SAMPLERS", "ClassBalanced", "Given", "Sampler", "Uniform", "get_sampler"]
+__all__ = ["SAMPLERS", "ClassBalanced", "Given", "Sampler", "Uniform", "get_sampler", "hold_out"]
 
 Labels = NDArray[np.floating]
 Indices = NDArray[np.signedinteger]
@@ -147,3 +147,45 @@ def get_sampler(sampling: Any) -> Any:
         return sampling
     known = ", ".join(repr(name) for name in sorted(SAMPLERS))
     raise ValueError(f"sampling={sampling!r} is unknown; choose one of {known}, or give a sampler object.")
+
+
+def hold_out(
+    y: NDArray[Any], fraction: float, rng: np.random.Generator, *, stratify: bool
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The rows to train on, and a fraction to hold out: of each class at least one row, and not all.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_samples,)
+    fraction : float
+        0 holds nothing out.
+    rng : Generator
+    stratify : bool
+        Whether y holds classes, each of which is split by itself.
+
+    Returns
+    -------
+    train, aside : ndarrays of row numbers, in order
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from evenmargin.sampling import hold_out
+    >>> y = np.array([0] * 18 + [1] * 2)
+    >>> train, aside = hold_out(y, 0.1, np.random.default_rng(0), stratify=True)
+    >>> y[aside]
+    array([0, 0, 1])
+    """
+    held = np.zeros(y.size, dtype=np.bool_)
+    groups = [y == label for label in np.unique(y)] if stratify else [np.ones(y.size, dtype=np.bool_)]
+    for group in groups if fraction > 0 else []:
+        rows = np.flatnonzero(group)
+        if rows.size < 2:
+            whose = f"Class {y[rows].tolist()[0]!r} has" if stratify else "There is"
+            raise ValueError(
+                f"{whose} one sample only, and a validation part needs another: "
+                "give more rows, or leave out the validation."
+            )
+        count = min(max(1, round(fraction * rows.size)), rows.size - 1)
+        held[rng.choice(rows, count, replace=False)] = True
+    return np.flatnonzero(~held), np.flatnonzero(held)

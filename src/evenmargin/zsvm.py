@@ -27,21 +27,23 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, NuSVC
-from sklearn.utils import assert_all_finite, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import column_or_1d, has_fit_parameter, indexable
+from sklearn.utils.validation import indexable
 
 from ._validation import (
     Interval,
     StrOptions,
     check_is_fitted,
+    check_labels,
     check_method_params,
+    check_weights,
     drop_weightless,
     fit_context,
     safe_split,
     validate_rows,
+    weight_name,
 )
 from .adjust import BestThreshold, BestZ, best_threshold, best_z, get_metric
 from .kernels import get_kernel, kernel_dot
@@ -205,8 +207,8 @@ class ZAdjustedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         estimator, metric = self._estimator(), get_metric(self.metric)
         self._check_choices(estimator)
         X, y = indexable(X, y)
-        y = _labels(y)
-        weight = _weights(sample_weight, y.size)
+        y = check_labels(y)
+        weight = check_weights(sample_weight, y.size)
         params, split_params = self._route(estimator, None if sample_weight is None else weight, fit_params)
 
         kept, _, _, classes = drop_weightless(np.arange(y.size), y, weight, np.unique(y))
@@ -333,7 +335,7 @@ class ZAdjustedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             return routed.estimator.fit, routed.splitter.split
         if weight is None:
             return fit_params, {}
-        name = _weight_name(estimator)
+        name = weight_name(estimator)
         if name is not None:
             return {**fit_params, name: weight}, {}
         if not self._prefit and not isinstance(estimator, FrozenEstimator):
@@ -401,42 +403,8 @@ class ZAdjustedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
 # --- input ---
 
 
-def _labels(y: Any) -> NDArray[Any]:
-    try:
-        y = column_or_1d(y, warn=True)
-        assert_all_finite(y, input_name="y")
-        np.unique(y)
-        check_classification_targets(y)
-    except TypeError as error:
-        raise ValueError(f"The labels in y must be of one type, none of them missing ({error}).") from None
-    return np.asarray(y)
-
-
-def _weights(sample_weight: Any, n: int) -> Array:
-    if sample_weight is None:
-        return np.ones(n)
-    weight = np.asarray(sample_weight, dtype=np.float64)
-    if weight.shape != (n,):
-        raise ValueError(f"sample_weight has shape {weight.shape}; it must hold one weight for each of the {n} rows.")
-    with np.errstate(over="ignore", invalid="ignore"):
-        if not (weight >= 0).all() or not np.isfinite(weight.sum()):
-            raise ValueError("sample_weight must hold finite numbers, none below 0, with a finite sum.")
-    return weight
-
-
 def _unfrozen(estimator: Any) -> Any:
     return _unfrozen(estimator.estimator) if isinstance(estimator, FrozenEstimator) else estimator
-
-
-def _weight_name(estimator: Any) -> str | None:
-    """The name under which `fit` takes sample weights, if it does."""
-    if not isinstance(estimator, Pipeline):
-        takes = not isinstance(estimator, FrozenEstimator) and has_fit_parameter(estimator, "sample_weight")
-        return "sample_weight" if takes else None
-    if any(hasattr(step, "fit_resample") for _, step in estimator.steps):
-        return None
-    last, inner = estimator.steps[-1][0], _weight_name(estimator.steps[-1][1])
-    return None if inner is None else f"{last}__{inner}"
 
 
 # --- scores in parts ---

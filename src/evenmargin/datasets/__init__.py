@@ -39,7 +39,7 @@ from ._openml import Source, convert, fetch, first_of_its_kind
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Dataset", "DatasetNotFound", "list", "load"]
+__all__ = ["Dataset", "DatasetNotFound", "find", "list", "load"]
 
 
 class DatasetNotFound(FileNotFoundError):
@@ -179,6 +179,32 @@ def list(*, folder: str | os.PathLike[str] | None = None) -> pd.DataFrame:
         for entry in CATALOGUE.values()
     )  # fmt: skip
     return table.astype({"positives": "Int64"})
+
+
+def find(name: str, *, folder: str | os.PathLike[str] | None = None) -> Path | None:
+    """The file that `load` would read, if there is one.
+
+    Parameters
+    ----------
+    name : str
+        One of the names in `list()`.
+    folder : path, optional
+        As for `load`.
+
+    Returns
+    -------
+    path : Path or None
+        None where the set comes with scikit-learn, or would have to be downloaded.
+
+    Examples
+    --------
+    >>> from evenmargin import datasets
+    >>> print(datasets.find("breast_wdbc"))  # doctest: +SKIP
+    None
+    """
+    entry, own = _entry(name), _folder(folder)
+    place = {"folder": own, "cache": _cache()}.get(_where(entry, own))
+    return place / f"{entry.name}.npz" if place else None
 
 
 def _floats(X: NDArray[Any]) -> NDArray[Any]:

@@ -13,11 +13,11 @@ from importlib import import_module
 from pathlib import Path
 
 from ._base import PAPERS, Report, Settings, Table
-from ._runner import Busy, Outcome, Stopped, StrangeFile, run_table
+from ._runner import Busy, JobFailed, Outcome, Stopped, StrangeFile, run_table
 
 __all__ = [
-    "PAPERS", "Busy", "Outcome", "Report", "Settings", "Stopped", "StrangeFile", "Table", "get_table", "run",
-    "run_table", "tables",
+    "PAPERS", "Busy", "JobFailed", "Outcome", "Report", "Settings", "Stopped", "StrangeFile", "Table", "get_table",
+    "run", "run_table", "tables",
 ]  # fmt: skip
 
 _MODULES = ("log_loss", "pegasos", "z_svm", "blinex", "gwl", "gwl_mlp")

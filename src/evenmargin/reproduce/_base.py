@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -31,8 +32,7 @@ class Settings:
     quick : bool, default=False
         A small version that goes through all of it: fewer trials, smaller grids.
     trials : int or None, default=None
-        Repetitions, where the table has any; None: as many as its paper, or as
-        its must-show asks for.
+        Repetitions, at least 1, where the table has any; None: the table's own number.
     seed : int, default=0
         All random choices follow from it.
     folder : Path or None, default=None
@@ -44,18 +44,24 @@ class Settings:
     seed: int = 0
     folder: Path | None = None
 
+    def __post_init__(self) -> None:
+        if self.trials is not None and self.trials < 1:
+            raise ValueError(f"trials={self.trials} must be at least 1.")
+
     def repeats(self, full: int, quick: int) -> int:
         """How many trials: those asked for, or the table's own number."""
-        return self.trials or (quick if self.quick else full)
+        if self.trials is not None:
+            return self.trials
+        return quick if self.quick else full
 
     def load(self, name: str, random_state: int = 0) -> Dataset:
         """A data set; kept in memory while jobs ask for it in turn."""
-        return _load(name, self.folder, random_state)
+        return _load(name, self.folder or os.environ.get("EVENMARGIN_DATA"), random_state)
 
 
 @lru_cache(maxsize=2)
-def _load(name: str, folder: Path | None, random_state: int) -> Dataset:
-    return load(name, folder=folder, random_state=random_state)
+def _load(name: str, folder: Path | str | None, random_state: int) -> Dataset:
+    return load(name, folder=folder or None, random_state=random_state)
 
 
 class Job(NamedTuple):
@@ -97,13 +103,14 @@ class Line:
 
 @dataclass(frozen=True)
 class Sheet:
-    """Lines of one kind: `columns` names their labels, `spread` says what stands after ±."""
+    """Lines of one kind: `columns` names their labels, `spread` and `time` say what stands after ± and under time."""
 
     title: str
     columns: tuple[str, ...]
     lines: Sequence[Line]
     digits: int = 3
     spread: str = "standard deviation"
+    time: str = ""
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,15 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from .. import __version__
 from .._progress import progress_bars
+from ..datasets import find
 from ._base import Job, Record, Report, Settings, Table
 from ._write import write_report
 
@@ -21,7 +24,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Busy", "Outcome", "Stopped", "StrangeFile", "run_table"]
+__all__ = ["Busy", "JobFailed", "Outcome", "Stopped", "StrangeFile", "run_table"]
 
 # What to install for a module that not everyone has.
 _EXTRAS = {"imblearn": "reproduce", "matplotlib": "plot", "torch": "torch"}
@@ -33,6 +36,10 @@ class Busy(RuntimeError):
 
 class StrangeFile(ValueError):
     """A results file that this run cannot go on with."""
+
+
+class JobFailed(RuntimeError):
+    """A job raised an error, which is the cause of this one; what was finished is kept."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -51,30 +58,36 @@ class Outcome(NamedTuple):
 
 def run_table(table: Table, settings: Settings, out: Path, *, fresh: bool = False, verbose: bool = False) -> Outcome:
     """Run what is not there yet, then write the report."""
-    check_needs(table)
-    for name in table.data:
-        settings.load(name)  # so that missing data are said before hours of work
     jobs = list(table.jobs(settings))
-    out.mkdir(parents=True, exist_ok=True)
     stem = table.name + (".quick" if settings.quick else "")
-    with _opened(out / f"{stem}.jsonl", table, settings, fresh) as (file, records, mended):
+    path, head = out / f"{stem}.jsonl", _head(table, settings)
+    kept = Kept() if fresh else _read(path, head)
+    if any(job.key not in kept.records for job in jobs):  # what hours of work would need is said before them
+        check_needs(table)
+        for name in table.data:
+            if name not in head["data"]:
+                settings.load(name)
+    out.mkdir(parents=True, exist_ok=True)
+    with _opened(path, head, fresh) as (file, kept):
+        records = kept.records
         open_jobs = [job for job in jobs if job.key not in records]
+        before = len(jobs) - len(open_jobs)
         with progress_bars(verbose) as open_bar:
             bar = open_bar(table.name) or (lambda done, total, note: None)
-            for done, job in enumerate(open_jobs, start=len(jobs) - len(open_jobs)):
+            for done, job in enumerate(open_jobs, start=before):
                 bar(done, len(jobs), job.key)
+                there = f"{done} of {len(jobs)} cells of {table.name} are kept in {path}"
                 try:
                     records[job.key] = _measured(job, file)
                 except KeyboardInterrupt:
-                    raise Stopped(
-                        f"Stopped: {done} of {len(jobs)} cells of {table.name} are kept in {file.name}; "
-                        "the same command goes on from there."
-                    ) from None
+                    raise Stopped(f"Stopped: {there}; the same command goes on from there.") from None
+                except Exception as error:
+                    raise JobFailed(f"{job.key} failed: {error} ({there}.)") from error
             bar(len(jobs), len(jobs), "done")
         results = {job.key: records[job.key] for job in jobs}
         report = table.report(settings, results)
         files = write_report(table, settings, results, report, out / stem)
-    return Outcome(report, files, len(jobs) - len(open_jobs), len(open_jobs), mended)
+    return Outcome(report, files, before, len(open_jobs), kept.unreadable)
 
 
 def check_needs(table: Table) -> None:
@@ -88,38 +101,93 @@ def check_needs(table: Table) -> None:
         )
 
 
-def _measured(job: Job, file: Any) -> Record:
+def _measured(job: Job, file: BinaryIO) -> Record:
     """Run a job and keep what it found, on the disk, before the next begins."""
     started = time.perf_counter()
     figures = dict(job.run())
     seconds = time.perf_counter() - started
-    line = json.dumps({"key": job.key, "seconds": seconds, "figures": figures}) + "\n"
-    file.write(line)
-    file.flush()
-    os.fsync(file.fileno())
-    return Record(json.loads(line)["figures"], seconds)  # as a run that reads it back would have it
+    entry = {"key": job.key, "seconds": seconds, "figures": figures}
+    _append(file, entry)
+    return Record(json.loads(_line(entry))["figures"], seconds)  # as a run that reads it back would have it
 
 
 def _head(table: Table, settings: Settings) -> dict[str, Any]:
-    return {"table": table.name, "seed": settings.seed, "quick": settings.quick, "evenmargin": __version__}
+    """What all cells of a file have in common; of the data what is known without a download."""
+    digests = {}
+    for name in table.data:
+        path = find(name, folder=settings.folder)
+        if path is not None:
+            digests[name] = sha256(path.read_bytes()).hexdigest()[:16]
+    return {
+        "table": table.name, "seed": settings.seed, "quick": settings.quick, "evenmargin": __version__, "data": digests,
+    }  # fmt: skip
+
+
+@dataclass
+class Kept:
+    """What a results file holds: its records, how many lines cannot be read, and where its last whole line ends."""
+
+    records: dict[str, Record] = field(default_factory=dict)
+    unreadable: int = 0
+    end: int = 0
+
+
+def _read(path: Path, head: dict[str, Any]) -> Kept:
+    """The records of a results file, which need not exist; a line that a killed run left half-written is not one."""
+    content = path.read_bytes() if path.exists() else b""
+    whole, _, rest = content.rpartition(b"\n")
+    kept = Kept(unreadable=bool(rest), end=len(content) - len(rest))
+    lines = whole.split(b"\n") if kept.end else []
+    _check_head(lines[0] if lines else rest, head, path, begun=bool(lines))
+    for line in lines[1:]:
+        try:
+            entry = json.loads(line)
+            kept.records[str(entry["key"])] = Record(dict(entry["figures"]), float(entry["seconds"]))
+        except (ValueError, KeyError, TypeError):
+            kept.unreadable += 1
+    return kept
+
+
+def _check_head(line: bytes, head: dict[str, Any], path: Path, *, begun: bool) -> None:
+    """Refuse a file that is not ours, or of another run; a first line that a killed run left half-written is ours."""
+    if not begun and _line(head).startswith(line):
+        return
+    found: Any = None
+    with suppress(ValueError):
+        found = json.loads(line)
+    if not isinstance(found, dict) or found.get("table") != head["table"]:
+        raise StrangeFile(f"{path} holds no results of {head['table']}: move it away, or choose another --out.")
+    theirs, ours = found.pop("data", {}), head["data"]
+    differing = [f"{name} {value}" for name, value in found.items() if head.get(name) != value]
+    differing += [f"other data of {name}" for name in ours if theirs.get(name, ours[name]) != ours[name]]
+    if differing:
+        raise StrangeFile(
+            f"The results in {path} are of another run ({', '.join(differing)}): choose another --out, or start anew "
+            "with --fresh."
+        )
+
+
+def _line(entry: dict[str, Any]) -> bytes:
+    return json.dumps(entry).encode() + b"\n"
 
 
 @contextmanager
-def _opened(path: Path, table: Table, settings: Settings, fresh: bool) -> Iterator[tuple[Any, dict[str, Record], int]]:
-    """The results file, open for more; the records in it; how many lines could not be read."""
-    with path.open("a+", encoding="utf-8") as file:
+def _opened(path: Path, head: dict[str, Any], fresh: bool) -> Iterator[tuple[BinaryIO, Kept]]:
+    """The results file, open for more lines, and what it holds; half a line at its end is cut off."""
+    with path.open("ab") as file:
         _lock(file, path)
-        head = _head(table, settings)
-        file.seek(0)
-        text = "" if fresh else file.read()
-        records, mended = _parsed(text, head, path)
-        if mended or fresh or not text:
-            file.seek(0)
-            file.truncate()
-            lines = [head, *({"key": key, **record._asdict()} for key, record in records.items())]
-            file.write("".join(json.dumps(line) + "\n" for line in lines))
-            file.flush()
-        yield file, records, mended
+        kept = Kept() if fresh else _read(path, head)
+        file.truncate(kept.end)
+        if kept.end == 0:
+            _append(file, head)
+        yield file, kept
+
+
+def _append(file: BinaryIO, entry: dict[str, Any]) -> None:
+    """Onto the disk, before anything else is done."""
+    file.write(_line(entry))
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _lock(file: Any, path: Path) -> None:
@@ -130,32 +198,3 @@ def _lock(file: Any, path: Path) -> None:
             raise Busy(f"Another run is writing {path}: wait for it to end, or choose another --out.") from None
         except OSError:
             pass  # a file system without locks
-
-
-def _parsed(text: str, head: dict[str, Any], path: Path) -> tuple[dict[str, Record], int]:
-    """The records of a results file; a line that a killed run left half-written is not one."""
-    records: dict[str, Record] = {}
-    mended = 0
-    lines = text.splitlines(keepends=True)
-    if not lines or (len(lines) == 1 and not text.endswith("\n")):  # nothing was finished
-        return records, len(lines)
-    found: Any = None
-    with suppress(ValueError):
-        found = json.loads(lines[0])
-    if not isinstance(found, dict) or found.get("table") != head["table"]:
-        raise StrangeFile(f"{path} holds no results of {head['table']}: move it away, or choose another --out.")
-    if found != head:
-        differing = ", ".join(f"{name} {found.get(name)}" for name in head if found.get(name) != head[name])
-        raise StrangeFile(
-            f"The results in {path} are of another run ({differing}): choose another --out, or start anew with --fresh."
-        )
-    for line in lines[1:]:
-        try:
-            entry = json.loads(line)
-            record = Record(dict(entry["figures"]), float(entry["seconds"]))
-            if not line.endswith("\n"):
-                raise ValueError("half a line")
-            records[str(entry["key"])] = record
-        except (ValueError, KeyError, TypeError):
-            mended += 1
-    return records, mended

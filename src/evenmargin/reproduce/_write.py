@@ -52,7 +52,7 @@ def markdown(table: Table, settings: Settings, results: Results, report: Report)
     parts = [
         f"# {table.name}: {table.title}",
         f"After {PAPERS[table.paper]}.",
-        f"{date.today()}; {size}seed {settings.seed}; {_duration(seconds)} on {os.cpu_count()} cores "
+        f"Written {date.today()}; {size}seed {settings.seed}; {_duration(seconds)} on {os.cpu_count()} cores "
         f"({platform.machine()}); Python {platform.python_version()}, NumPy {np.__version__}, "
         f"scikit-learn {sklearn.__version__}, evenmargin {__version__}.",
         *(sheet_markdown(sheet) for sheet in report.sheets),
@@ -73,7 +73,8 @@ def sheet_markdown(sheet: Sheet) -> str:
     lines = sheet.lines
     spread = any(line.spread is not None for line in lines)
     notes = any(line.note for line in lines)
-    header = [*sheet.columns, "paper", f"ours (± {sheet.spread})" if spread else "ours", "difference", "time (s)"]
+    header = [*sheet.columns, "paper", f"ours (± {sheet.spread})" if spread else "ours", "difference",
+              f"time (s, {sheet.time})" if sheet.time else "time (s)"]  # fmt: skip
     rows = [_cells(line, sheet.digits) + ([line.note] if notes else []) for line in lines]
     table = [header + (["note"] if notes else []), *rows]
     rule = ["---"] * len(sheet.columns) + ["---:"] * 4 + (["---"] if notes else [])
@@ -94,6 +95,7 @@ def _cells(line: Line, digits: int) -> list[str]:
 
 
 def _number(value: float | None, digits: int, sign: str = "") -> str:
+    """As people write it, with a minus sign."""
     if value is None:
         return ""
     if not np.isfinite(value):

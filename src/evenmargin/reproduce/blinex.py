@@ -3,10 +3,10 @@
 A bounded loss should shrug at wrong labels. `blinex-noise` trains on labels of which
 a growing share is wrong, `blinex-imbalance` on ever fewer rows of the rare class;
 test rows are untouched. All three losses get the same rows, class costs, intercept,
-kernel, folds and number of candidates, so that only the loss differs.
+kernel, folds and number of candidates.
 
-Hinge machines are solved by `_paths.py`, the others by L-BFGS from the machine of
-the next smaller price: for Blinex, which is not convex, the way from a small price
+Hinge machines are solved exactly by `_paths.py`, the others to 0.3 % of the objective by
+L-BFGS from the machine of the next smaller price: for Blinex, which is not convex, the way from a small price
 to a large one. A kernel machine is a linear one on a factor of the kernel matrix.
 """
 
@@ -269,7 +269,7 @@ def _cell(machine: str, loss: str, figure: str) -> str:
 def _run(settings: Settings, name: str, condition: Condition) -> Mapping[str, Any]:
     """One set under one condition: for every machine, loss and figure the values of the trials, and what was chosen."""
     X, y = _whole(settings, name)
-    count = settings.repeats(2 * OUTER, 2)
+    count = _trials(settings)
     trials: list[dict[str, Any]] = [{}] * count
 
     def task(trial: int) -> None:
@@ -326,7 +326,7 @@ class _Plan(NamedTuple):
     def jobs(self, settings: Settings) -> Iterator[Job]:
         for name in self.names(settings):
             for condition in self.conditions(settings):
-                yield Job(_key(name, condition), partial(_run, settings, name, condition))
+                yield Job(_key(settings, name, condition), partial(_run, settings, name, condition))
 
     def differences(self, settings: Settings, results: Results) -> list[Difference]:
         return [
@@ -336,13 +336,15 @@ class _Plan(NamedTuple):
             for condition in self.conditions(settings)
             for name in self.names(settings)
             for other in LOSSES[:-1]
-            for minus in [_minus(results[_key(name, condition)], machine, figure, other)]
+            for minus in [_minus(results[_key(settings, name, condition)], machine, figure, other)]
         ]
 
     def mean(self, settings: Settings, results: Results, machine: str, loss: str, figure: str, at: Condition) -> float:
         """Over the sets, of the mean over the trials."""
         cell = _cell(machine, loss, figure)
-        return float(np.mean([results[_key(name, at)].figures[cell]["values"] for name in self.names(settings)]))
+        return float(
+            np.mean([results[_key(settings, name, at)].figures[cell]["values"] for name in self.names(settings)])
+        )
 
     def report(self, settings: Settings, results: Results) -> Report:
         found = self.differences(settings, results)
@@ -415,8 +417,12 @@ class _Plan(NamedTuple):
         axes[0, 0].legend()
 
 
-def _key(name: str, condition: Condition) -> str:
-    return f"{name}/{condition.words}"
+def _key(settings: Settings, name: str, condition: Condition) -> str:
+    return f"{name}/{condition.words}/{_trials(settings)} trials"
+
+
+def _trials(settings: Settings) -> int:
+    return settings.repeats(2 * OUTER, 2)
 
 
 def _minus(record: Record, machine: str, figure: str, other: str) -> list[float]:
@@ -462,7 +468,8 @@ def _overall(found: Sequence[Difference]) -> str:
     better, worse = (sum(d.verdict == verdict for d in found) for verdict in ("better", "worse"))
     return (
         f"Of {len(found)} differences (set, training part, machine, figure, other loss) {better} are above 0 and "
-        f"{worse} below by their 95 % interval; chance alone would give about {0.025 * len(found):.0f} of each."
+        f"{worse} below by their 95 % interval; at that level chance would give about "
+        f"{0.025 * len(found):.0f} of each."
     )
 
 

@@ -322,13 +322,13 @@ def _table2_report(settings: Settings, results: Results) -> Report:
         Sheet(
             "The paper's settings: γ = 1; C, scaling and class, which it leaves open, as come near its figures on "
             f"these rows; mean over the folds of {by}",
-            columns, lines, spread=spread,
+            columns, lines, spread=spread, time="a job: SVM and its z together",
         ),
         Sheet(f"The same, G-mean of all test rows together; {by}", columns[:2], together, spread=spread),
         Sheet(
             f"Settings chosen inside the folds, beside the paper's z-SVM; {by}"
             + (f", {_few(settings)} folds of each" if settings.quick else ""),
-            columns, chosen, spread=spread,
+            columns, chosen, spread=spread, time="all draws",
         ),
     ]  # fmt: skip
     return Report(sheets, list(_table2_findings(cells, nested)))
