@@ -19,10 +19,6 @@ from evenmargin.learned import LearnedWeights
 from evenmargin.reproduce import _runner
 
 
-def fault(reason):
-    return pytest.mark.xfail(strict=True, reason=reason)
-
-
 @pytest.fixture
 def toys(monkeypatch):
     """Two tables, the first of which finds something that is not in Latin-1."""
@@ -64,21 +60,18 @@ def said_in_one_sentence(done, status=2):
 # --- terminals and paths ---
 
 
-@fault("findings are printed inside the loop over the tables, so that an old code page ends the run")
 def test_a_terminal_that_cannot_show_a_letter_does_not_keep_the_next_table_from_running(toys, tmp_path):
     done = CliRunner(charset="cp1252").invoke(app, ["reproduce", "first", "second", "--out", str(tmp_path)])
     assert toys[1].measured == [0, 1, 2, 3, 4]
     assert done.exit_code == 0
 
 
-@fault("the listing holds λ and γ, which an old code page has not")
 def test_the_list_can_be_shown_in_an_old_code_page(tmp_path, monkeypatch):
     monkeypatch.setenv("EVENMARGIN_CACHE", str(tmp_path))
     done = CliRunner(charset="cp1252").invoke(app, ["reproduce", "--data", str(tmp_path)])
     assert done.exit_code == 0
 
 
-@fault("paths are printed as markup")
 @pytest.mark.parametrize("name", ["runs[old]", "a[/b]"])
 def test_brackets_in_a_path_are_brackets(toy, tmp_path, name):
     done = command("toy-table1", "--out", tmp_path / name)
@@ -86,18 +79,15 @@ def test_brackets_in_a_path_are_brackets(toy, tmp_path, name):
     assert name in done.output.replace("\n", "")
 
 
-@fault("Path.expanduser raises a RuntimeError that nobody catches")
 def test_the_home_of_nobody_is_said(tmp_path):
     assert said_in_one_sentence(command("gwl-table1", "--data", "~nobody-of-this-name", "--out", tmp_path))
 
 
-@fault("OSError is shown as Python words it")
 def test_a_file_where_the_folder_should_be_is_said(toy, tmp_path):
     (tmp_path / "file").touch()
     assert said_in_one_sentence(command("toy-table1", "--out", tmp_path / "file"))
 
 
-@fault("the half-written report stays, and OSError is shown as Python words it")
 def test_a_report_that_cannot_be_put_in_its_place_leaves_nothing_behind(toy, tmp_path):
     (tmp_path / "toy-table1.md").mkdir()
     done = command("toy-table1", "--out", tmp_path)
@@ -105,13 +95,11 @@ def test_a_report_that_cannot_be_put_in_its_place_leaves_nothing_behind(toy, tmp
     assert said_in_one_sentence(done)
 
 
-@fault("a seed that NumPy does not take is refused cell by cell")
 def test_a_seed_that_is_too_large_is_refused_by_the_command(toy, tmp_path):
     assert command("toy-table1", "--seed", 2**32, "--out", tmp_path).exit_code == 2
     assert toy.measured == []
 
 
-@fault("the gwl tables multiply the seed by 10 000, so that a date as a seed fails in the third cell")
 def test_every_cell_takes_a_date_as_a_seed(tmp_path):
     np.savez(tmp_path / "sonar.npz", **sonar())
     settings = reproduce.Settings(quick=True, trials=1, seed=20_240_601, folder=tmp_path)
@@ -123,7 +111,6 @@ def test_every_cell_takes_a_date_as_a_seed(tmp_path):
 # --- stopped, killed, full ---
 
 
-@fault("an OSError while a line is written is taken for a fault of the cell, with a traceback")
 def test_a_full_disk_is_said_with_what_is_kept(toy, tmp_path, monkeypatch):
     synced, real = [], _runner.os.fsync
 
@@ -139,7 +126,6 @@ def test_a_full_disk_is_said_with_what_is_kept(toy, tmp_path, monkeypatch):
     assert "2 of 5 cells of toy-table1 are kept" in flat(done.output)
 
 
-@fault("a failing cell ends the command with a traceback, and says nothing of an error without words")
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("the device is gone")])
 def test_a_cell_that_fails_is_said_with_what_is_kept(toy, tmp_path, error):
     toy.run = raising(error)
@@ -148,7 +134,6 @@ def test_a_cell_that_fails_is_said_with_what_is_kept(toy, tmp_path, error):
     assert (str(error) or "MemoryError") in done.output
 
 
-@fault("Ctrl-C after the last cell says nothing")
 def test_ctrl_c_while_the_report_is_written_says_what_is_kept(toy, tmp_path):
     toy.report = raising(KeyboardInterrupt())
     done = command("toy-table1", "--out", tmp_path)
@@ -156,7 +141,6 @@ def test_ctrl_c_while_the_report_is_written_says_what_is_kept(toy, tmp_path):
     assert "5 of 5 cells of toy-table1 are kept" in flat(done.output)
 
 
-@fault("the count is a truth value")
 def test_half_written_lines_are_counted_in_figures(toy, tmp_path):
     command("toy-table1", "--out", tmp_path)
     path = tmp_path / "toy-table1.jsonl"
@@ -164,7 +148,6 @@ def test_half_written_lines_are_counted_in_figures(toy, tmp_path):
     assert "1 half-written line" in flat(command("toy-table1", "--out", tmp_path).output)
 
 
-@fault("a line that cannot be read stays in the file")
 def test_a_mended_file_is_mended_once(toy, tmp_path):
     command("toy-table1", "--out", tmp_path)
     path = tmp_path / "toy-table1.jsonl"
@@ -174,7 +157,6 @@ def test_a_mended_file_is_mended_once(toy, tmp_path):
     assert "half-written" not in command("toy-table1", "--out", tmp_path).output
 
 
-@fault("figures are not looked at before the report needs them")
 @pytest.mark.parametrize("figures", [{}, {"value": "a"}])
 def test_a_cell_without_its_figures_is_said(toy, tmp_path, figures):
     command("toy-table1", "--out", tmp_path)
@@ -184,14 +166,12 @@ def test_a_cell_without_its_figures_is_said(toy, tmp_path, figures):
     assert done.exit_code in (0, 2)
 
 
-@fault("only what the file's first line has is compared")
 def test_results_of_an_unknown_version_are_not_mixed_in(toy, tmp_path):
     path = tmp_path / "toy-table1.jsonl"
     path.write_text('{"table": "toy-table1"}\n{"key": "cell 0", "seconds": 1.0, "figures": {"value": 9.0}}\n')
     assert command("toy-table1", "--seed", 7, "--out", tmp_path).exit_code == 2
 
 
-@fault("--fresh does not look at what it deletes")
 def test_fresh_leaves_a_file_of_something_else_alone(toy, tmp_path):
     path = tmp_path / "toy-table1.jsonl"
     path.write_text("my notes\nmore of them\n")
@@ -202,7 +182,6 @@ def test_fresh_leaves_a_file_of_something_else_alone(toy, tmp_path):
 # --- data ---
 
 
-@fault("data files are hashed, not read, before the first cell")
 def test_a_damaged_data_file_is_said_before_anything_runs(tmp_path):
     (tmp_path / "sonar.npz").write_bytes(b"PK\x03\x04 and no more")
     done = command("gwl-table2", "--quick", "--data", tmp_path, "--out", tmp_path / "out")
@@ -218,7 +197,6 @@ def sonar(**changes):
     return {**arrays, **changes}
 
 
-@fault("shapes and types of y and keep, and that both classes are left, are not looked at")
 @pytest.mark.parametrize(
     "changes",
     [
@@ -236,7 +214,6 @@ def test_arrays_of_another_shape_or_type_are_refused(tmp_path, changes):
         datasets.load("sonar", folder=tmp_path)
 
 
-@fault("of X_onehot and quality only the number of rows is looked at")
 @pytest.mark.parametrize(
     ("name", "columns", "extra"),
     [
@@ -258,7 +235,6 @@ def test_other_encodings_are_looked_at_too(tmp_path, name, columns, extra):
 # --- estimators ---
 
 
-@fault("scikit-learn's scaler takes every column for constant once weights add up to 1/eps")
 def test_networks_look_at_the_ratios_of_weights_only():
     pytest.importorskip("torch")
     from evenmargin.neural import DensityWeightedMLPRegressor
@@ -270,7 +246,6 @@ def test_networks_look_at_the_ratios_of_weights_only():
     np.testing.assert_allclose(network.fit(X, y, np.full(300, 1e14)).predict(X), plain, rtol=1e-3, atol=1e-3)
 
 
-@fault("the squares of weights overflow in scikit-learn's scaler")
 def test_networks_take_or_refuse_large_weights():
     pytest.importorskip("torch")
     from evenmargin.neural import DensityWeightedMLPRegressor
@@ -279,7 +254,6 @@ def test_networks_take_or_refuse_large_weights():
     DensityWeightedMLPRegressor((4,), max_epochs=2, random_state=0).fit(X, X[:, 0], np.full(50, 1e305))
 
 
-@fault("values beyond float32 overflow in a cast, and the sentence names the learning rate")
 def test_networks_without_scaling_refuse_what_float32_cannot_hold():
     pytest.importorskip("torch")
     from evenmargin.neural import DensityWeightedMLPRegressor
@@ -294,24 +268,20 @@ def rows():
     return X, (X[:, 0] > 0.5).astype(int)
 
 
-@fault("NumPy's words on concatenating nothing")
 def test_learned_weights_say_that_there_are_no_folds():
     with pytest.raises(ValueError, match="cv"):
         LearnedWeights(SVC(), cv=[]).fit(*rows())
 
 
-@fault("fit takes no groups, and does not say what to do instead")
 def test_learned_weights_say_how_to_give_groups():
     with pytest.raises(ValueError, match=r"split\(X, y, groups\)"):
         LearnedWeights(SVC(), cv=GroupKFold(3)).fit(*rows())
 
 
-@fault("factors overflow, and the estimator complains of weights that nobody gave")
 def test_learned_weights_take_or_refuse_a_large_spread():
     LearnedWeights(SVC(), spread=1000.0, population=3, rounds=1, random_state=0).fit(*rows())
 
 
-@fault("True is taken for scheme 1, where the networks refuse it")
 def test_learned_weights_do_not_start_at_true():
     with pytest.raises(ValueError, match="start"):
         LearnedWeights(SVC(), start=True, population=2, rounds=0).fit(*rows())

@@ -93,7 +93,7 @@ def reproduce(
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("reproduction"),
     data: Annotated[Path | None, typer.Option(help="Folder of the data; by default EVENMARGIN_DATA.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="All random choices follow from it.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**31, help="All random choices follow from it.")] = 0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget the cells of an earlier run.")] = False,
 ) -> None:
     """Run the papers' tables again and set our figures beside theirs.
@@ -115,11 +115,9 @@ def reproduce(
             try:
                 outcome = reproduction.run_table(table, settings, out, fresh=fresh, verbose=console.is_terminal)
             except (ValueError, ImportError, OSError, reproduction.Busy) as error:
-                _say(errors, f"{table.name} was not run. {error}" if len(wanted) > 1 else str(error))
+                _say(errors, f"{table.name} was not finished. {error}" if len(wanted) > 1 else str(error))
                 status = 2
             except reproduction.JobFailed as failed:
-                if len(wanted) == 1:
-                    raise
                 _say(errors, str(failed))
                 status = 1
             else:
@@ -134,7 +132,14 @@ def reproduce(
 
 
 def _say(console: Console, sentence: str) -> None:
-    console.print(sentence, style="red", markup=False, highlight=False, soft_wrap=True)
+    """One sentence, in whatever letters the terminal has."""
+    console.print(_shown(console, sentence), style="red", markup=False, highlight=False, soft_wrap=True)
+
+
+def _shown(console: Console, text: str) -> str:
+    """Text with marks in the place of letters that the terminal has not."""
+    encoding = console.encoding
+    return text.encode(encoding, errors="replace").decode(encoding)
 
 
 def _list_tables(console: Console, folder: Path | None) -> None:
@@ -151,11 +156,11 @@ def _list_tables(console: Console, folder: Path | None) -> None:
     for table in reproduction.tables().values():
         if table.paper != paper:
             paper = table.paper
-            listing.add_row("", f"[bold]{reproduction.PAPERS[paper]}[/bold]")
+            listing.add_row("", f"[bold]{_shown(console, reproduction.PAPERS[paper])}[/bold]")
         missing = [name for name in table.data if found[name] == "missing"]
         away = [name for name in table.data if found[name] == "OpenML"]
         state = f"missing: {', '.join(missing)}" if missing else f"to download: {', '.join(away)}" if away else "here"
-        listing.add_row(table.name, table.title, state, ", ".join(table.needs))
+        listing.add_row(table.name, _shown(console, table.title), state, ", ".join(table.needs))
     console.print(listing)
     console.print(
         "Run one with: evenmargin reproduce TABLE [--quick]. The data are looked for in --data or EVENMARGIN_DATA, in "
@@ -166,16 +171,14 @@ def _list_tables(console: Console, folder: Path | None) -> None:
 
 def _show(console: Console, table: reproduction.Table, outcome: reproduction.Outcome) -> None:
     """The findings, and where the figures are."""
-    if outcome.mended:
-        console.print(f"{outcome.mended} half-written line(s) of an earlier run were dropped and run again.")
-    console.print(f"[bold]{table.name}[/bold]: {table.title}", soft_wrap=True)
-    for finding in outcome.report.findings:
-        console.print(f"  - {finding}", markup=False, highlight=False, soft_wrap=True)
+    lines = [f"{table.name}: {table.title}", *(f"  - {finding}" for finding in outcome.report.findings)]
+    if outcome.unreadable:
+        lines.append(f"{outcome.unreadable} half-written line(s) of an earlier run were dropped.")
     before = f", {outcome.kept} of them from an earlier run" if outcome.kept else ""
-    console.print(
-        f"{outcome.kept + outcome.measured} cells{before}; written: {', '.join(map(str, outcome.files))}\n",
-        soft_wrap=True,
-    )
+    files = ", ".join(map(str, outcome.files))
+    lines.append(f"{outcome.kept + outcome.measured} cells{before}; written: {files}\n")
+    for line in lines:
+        console.print(_shown(console, line), markup=False, highlight=False, soft_wrap=True)
 
 
 def _version(show: bool) -> None:

@@ -347,8 +347,15 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             train, aside = hold_out(y[kept], self.validation_fraction, rng, stratify=classifier)
             return [(kept[train], kept[aside])]
         every, weighs = np.arange(y.size), weight > 0
-        splits = check_cv(self.cv, y, classifier=classifier).split(X, y)
-        folds = [(every[train], every[test]) for train, test in splits]
+        try:
+            splits = list(check_cv(self.cv, y, classifier=classifier).split(X, y))
+            folds = [(every[train], every[test]) for train, test in splits]
+        except (TypeError, ValueError) as error:
+            if "groups" in str(error):
+                raise ValueError("fit takes no groups: give the folds, as cv=list(cv.split(X, y, groups)).") from error
+            raise
+        if not folds:
+            raise ValueError("cv gives no folds: choose a splitter that does.")
         folds = [(train[weighs[train]], test[weighs[test]]) for train, test in folds]
         for train, test in folds:
             for rows, part in ((train, "training"), (test, "validation")):
@@ -365,7 +372,8 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         score, history = -np.inf, []
 
         def perturbed(around: Array) -> Array:
-            found = around * np.exp(self.spread * rng.standard_normal(learned.size))
+            steps = self.spread * rng.standard_normal(learned.size)
+            found = around * np.exp(np.clip(steps - steps.max(), -700.0, 0.0))  # only ratios count
             return np.asarray(found / np.average(found, weights=trial.weight[learned]))
 
         with Parallel(n_jobs=self.n_jobs) as parallel, progress_bars(bool(self.verbose)) as open_bar:
@@ -399,6 +407,8 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """Density weights of the rows that weights are learned for, with a mean of 1; None for equal weights."""
         if isinstance(self.start, str) and self.start == "ones":
             return None
+        if isinstance(self.start, bool):
+            raise ValueError(f'start={self.start} is no choice: give "ones", or a scheme of DensityWeights.')
         rule = clone(self.start) if isinstance(self.start, DensityWeights) else DensityWeights(self.start)
         validate_parameters(rule)
         if rule.random_state is None:

@@ -196,7 +196,7 @@ class Rows:
     @classmethod
     def of(cls, network: Network, X: Any, target: NDArray[Any], weight: Array) -> Rows:
         rows = X.astype(np.float32) if issparse(X) else network.tensor(X)
-        return cls(network, rows, network.tensor(target), network.tensor(weight / weight.mean())[:, None])
+        return cls(network, rows, network.tensor(target), network.tensor(_mean_one(weight))[:, None])
 
     def batches(self, size: int, order: NDArray[np.intp] | None = None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """As few as hold up to `size` rows each, equal to within a row, so that none weighs more for being small."""
@@ -295,8 +295,9 @@ class _MLP(BaseEstimator):  # type: ignore[misc]
         train, aside = parts
         scaler = None
         if self.standardize:
-            scaler = StandardScaler(with_mean=not issparse(X)).fit(X[train], sample_weight=weight[train])
+            scaler = StandardScaler(with_mean=not issparse(X)).fit(X[train], sample_weight=_mean_one(weight[train]))
             X = scaler.transform(X)
+        _check_float32(X, target)
         price = cost[train]
         density = density_weights(
             self.density, X[train], y[train], weight[train], seed, classes=isinstance(self, ClassifierMixin)
@@ -529,7 +530,7 @@ class DensityWeightedMLPRegressor(RegressorMixin, _MLP):
         parts = hold_out(y, self.validation_fraction if self.early_stopping else 0.0, rng, stratify=False)
         centre, unit = 0.0, 1.0
         if self.standardize:
-            target = StandardScaler().fit(y[parts[0], None], sample_weight=weight[parts[0]])
+            target = StandardScaler().fit(y[parts[0], None], sample_weight=_mean_one(weight[parts[0]]))
             centre, unit = float(target.mean_[0]), float(target.scale_[0])
         loss, power = (_absolute_error, 1) if self.loss == "absolute_error" else (_squared_error, 2)
         found = self._learn(X, y, weight, weight, parts, (y[:, None] - centre) / unit, loss, seed, rng)
@@ -790,6 +791,18 @@ def _threads_for(rows: int, sizes: list[int]) -> AbstractContextManager[Any]:
     if rows * sum(width * height for width, height in pairwise(sizes)) > _SMALL:
         return nullcontext()
     return ThreadpoolController().limit(limits=1, user_api="openmp")
+
+
+def _check_float32(X: Any, target: NDArray[Any]) -> None:
+    for what, values in (("X", X.data if issparse(X) else X), ("The target", target)):
+        if values.size and np.abs(values).max() > np.finfo(np.float32).max:
+            raise ValueError(f"{what} has values beyond what float32 holds: scale them, or set standardize=True.")
+
+
+def _mean_one(weight: Array) -> Array:
+    """Weights of the same ratios; a scaler takes their sum for a number of rows."""
+    scaled = weight / weight.max()
+    return np.asarray(scaled / scaled.mean())
 
 
 def _numbers(y: Any, X: Any) -> Array:

@@ -229,9 +229,13 @@ def _folder(folder: str | os.PathLike[str] | None) -> Path | None:
     """The user's own folder, if any."""
     if folder is None and not (folder := os.environ.get("EVENMARGIN_DATA")):
         return None
-    path = Path(folder).expanduser()
+    path = Path(folder)
+    with contextlib.suppress(RuntimeError):  # the home of nobody
+        path = path.expanduser()
     if not path.is_dir():
-        raise DatasetNotFound(f"{path} is not a folder: give the one with the npz files by folder= or EVENMARGIN_DATA.")
+        raise DatasetNotFound(
+            f"{path} is not a folder: give the one with the npz files by EVENMARGIN_DATA, folder= or --data."
+        )
     return path
 
 

@@ -111,8 +111,29 @@ def _fault(arrays: Arrays, columns: int, needs: tuple[str, ...]) -> str | None:
         for name in ("y" + half, "label" + half, *extra):
             if name in arrays and len(np.atleast_1d(arrays[name])) != len(X):
                 return f"has {len(np.atleast_1d(arrays[name]))} rows in {name} but {len(X)} in X{half}"
-        if not np.isin(arrays["y" + half], (-1, 1)).all():
-            return f"has values other than +1 and −1 in y{half}"
+        y = arrays["y" + half]
+        if y.ndim != 1 or not np.isin(y, (-1, 1)).all() or np.unique(y).size != 2:
+            return f"has something other than +1 and −1, some of each, in y{half}"
+    return _odd_extra(arrays)
+
+
+def _odd_extra(arrays: Arrays) -> str | None:
+    """What is wrong with the arrays that only some sets have."""
+    for name, dimensions, kinds in (
+        ("keep", 1, "b"),
+        ("quality", 1, "fiu"),
+        ("label", 1, "iu"),
+        ("X_onehot", 2, "fiub"),
+    ):
+        array = arrays.get(name)
+        if array is None:
+            continue
+        if array.ndim != dimensions or array.dtype.kind not in kinds:
+            return f"has {name} of shape {array.shape} and type {array.dtype}"
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            return f"has missing or infinite values in {name}"
+    if "keep" in arrays and np.unique(arrays["y"][arrays["keep"]]).size != 2:
+        return "keeps rows of one class at most"
     return None
 
 

@@ -17,7 +17,7 @@ from .. import __version__
 from .._progress import progress_bars
 from ..datasets import find
 from ._base import Job, Record, Report, Settings, Table
-from ._write import write_report
+from ._write import replace_file, write_report
 
 try:
     import fcntl
@@ -53,7 +53,7 @@ class Outcome(NamedTuple):
     files: list[Path]
     kept: int  # cells that were there from an earlier run
     measured: int  # cells of this run
-    mended: int  # lines of the results file that a killed run had left unreadable
+    unreadable: int  # lines of the results file that a killed run had left half-written
 
 
 def run_table(table: Table, settings: Settings, out: Path, *, fresh: bool = False, verbose: bool = False) -> Outcome:
@@ -61,33 +61,75 @@ def run_table(table: Table, settings: Settings, out: Path, *, fresh: bool = Fals
     jobs = list(table.jobs(settings))
     stem = table.name + (".quick" if settings.quick else "")
     path, head = out / f"{stem}.jsonl", _head(table, settings)
-    kept = Kept() if fresh else _read(path, head)
-    if any(job.key not in kept.records for job in jobs):  # what hours of work would need is said before them
-        check_needs(table)
-        for name in table.data:
-            if name not in head["data"]:
+    with _in_words(f"The results cannot be kept in {out}", "choose another --out"):
+        found = _read(path, head, fresh)
+        if any(job.key not in found.records for job in jobs):  # what hours of work would need is said before them
+            check_needs(table)
+            for name in table.data:
                 settings.load(name)
-    out.mkdir(parents=True, exist_ok=True)
-    with _opened(path, head, fresh) as (file, kept):
-        records = kept.records
-        open_jobs = [job for job in jobs if job.key not in records]
-        before = len(jobs) - len(open_jobs)
-        with progress_bars(verbose) as open_bar:
-            bar = open_bar(table.name) or (lambda done, total, note: None)
-            for done, job in enumerate(open_jobs, start=before):
-                bar(done, len(jobs), job.key)
-                there = f"{done} of {len(jobs)} cells of {table.name} are kept in {path}"
-                try:
-                    records[job.key] = _measured(job, file)
-                except KeyboardInterrupt:
-                    raise Stopped(f"Stopped: {there}; the same command goes on from there.") from None
-                except Exception as error:
-                    raise JobFailed(f"{job.key} failed: {error} ({there}.)") from error
-            bar(len(jobs), len(jobs), "done")
+        out.mkdir(parents=True, exist_ok=True)
+        file, kept = _opened(path, head, fresh)
+    with file:
+        before = sum(job.key in kept.records for job in jobs)
+        records = _run_open(table, jobs, file, kept.records, verbose)
         results = {job.key: records[job.key] for job in jobs}
-        report = table.report(settings, results)
-        files = write_report(table, settings, results, report, out / stem)
-    return Outcome(report, files, before, len(open_jobs), kept.unreadable)
+        with _in_words(f"The report cannot be written to {out}", "the cells are kept"):
+            try:
+                report = table.report(settings, results)
+                files = write_report(table, settings, results, report, out / stem)
+            except KeyboardInterrupt:
+                raise Stopped(_there("Stopped", len(jobs), jobs, table, path)) from None
+            except (KeyError, IndexError, TypeError) as error:
+                raise StrangeFile(
+                    f"The cells in {path} are not those of {table.name} ({type(error).__name__}: {error}): start anew "
+                    "with --fresh."
+                ) from error
+    return Outcome(report, files, before, len(jobs) - before, kept.unreadable)
+
+
+def _run_open(
+    table: Table, jobs: list[Job], file: BinaryIO, records: dict[str, Record], verbose: bool
+) -> dict[str, Record]:
+    """Run the jobs that have no record yet, and keep each as soon as it is done."""
+    open_jobs = [job for job in jobs if job.key not in records]
+    with progress_bars(verbose) as open_bar:
+        bar = open_bar(table.name) or (lambda done, total, note: None)
+        for done, job in enumerate(open_jobs, start=len(jobs) - len(open_jobs)):
+            bar(done, len(jobs), job.key)
+            path = Path(file.name)
+            try:
+                started = time.perf_counter()
+                figures = dict(job.run())
+                seconds = time.perf_counter() - started
+            except KeyboardInterrupt:
+                raise Stopped(_there("Stopped", done, jobs, table, path)) from None
+            except Exception as error:
+                words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+                raise JobFailed(_there(f"{job.key} failed ({words})", done, jobs, table, path)) from error
+            entry = {"key": job.key, "seconds": seconds, "figures": figures}
+            with _in_words(_there("The next cell cannot be written", done, jobs, table, path), "make room for it"):
+                _append(file, entry)
+            # As a run that reads it back would have it.
+            records[job.key] = Record(json.loads(_line(entry))["figures"], seconds)
+        bar(len(jobs), len(jobs), "done")
+    return records
+
+
+def _there(what: str, done: int, jobs: list[Job], table: Table, path: Path) -> str:
+    return (
+        f"{what}: {done} of {len(jobs)} cells of {table.name} are kept in {path}; the same command goes on from there."
+    )
+
+
+@contextmanager
+def _in_words(what: str, advice: str) -> Iterator[None]:
+    """An error of the file system in a sentence; one of ours has its own."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(f"{what.rstrip('.')} ({error.strerror}): {advice}.") from error
 
 
 def check_needs(table: Table) -> None:
@@ -99,16 +141,6 @@ def check_needs(table: Table) -> None:
             f"{table.name} needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed: "
             f'pip install "evenmargin[{extras}]".'
         )
-
-
-def _measured(job: Job, file: BinaryIO) -> Record:
-    """Run a job and keep what it found, on the disk, before the next begins."""
-    started = time.perf_counter()
-    figures = dict(job.run())
-    seconds = time.perf_counter() - started
-    entry = {"key": job.key, "seconds": seconds, "figures": figures}
-    _append(file, entry)
-    return Record(json.loads(_line(entry))["figures"], seconds)  # as a run that reads it back would have it
 
 
 def _head(table: Table, settings: Settings) -> dict[str, Any]:
@@ -125,41 +157,52 @@ def _head(table: Table, settings: Settings) -> dict[str, Any]:
 
 @dataclass
 class Kept:
-    """What a results file holds: its records, how many lines cannot be read, and where its last whole line ends."""
+    """What a results file holds: its records, the lines that can be read, and how many cannot."""
 
     records: dict[str, Record] = field(default_factory=dict)
+    lines: list[bytes] = field(default_factory=list)
     unreadable: int = 0
-    end: int = 0
 
 
-def _read(path: Path, head: dict[str, Any]) -> Kept:
-    """The records of a results file, which need not exist; a line that a killed run left half-written is not one."""
+def _read(path: Path, head: dict[str, Any], fresh: bool) -> Kept:
+    """What is in a results file, which need not exist; a line that a killed run left half-written is not.
+
+    With `fresh` it is only looked at, so that nothing but results is ever deleted.
+    """
     content = path.read_bytes() if path.exists() else b""
-    whole, _, rest = content.rpartition(b"\n")
-    kept = Kept(unreadable=bool(rest), end=len(content) - len(rest))
-    lines = whole.split(b"\n") if kept.end else []
-    _check_head(lines[0] if lines else rest, head, path, begun=bool(lines))
-    for line in lines[1:]:
+    first, *others = content.splitlines(keepends=True) or [b""]
+    kept = Kept()
+    if not first.endswith(b"\n") and _line(head).startswith(first):  # none, or killed in its first line
+        return kept
+    _check_head(first, head, path, fresh)
+    if fresh:
+        return kept
+    kept.lines.append(first)
+    for line in others:
         try:
+            if not line.endswith(b"\n"):
+                raise ValueError("half a line")
             entry = json.loads(line)
             kept.records[str(entry["key"])] = Record(dict(entry["figures"]), float(entry["seconds"]))
-        except (ValueError, KeyError, TypeError):
+            kept.lines.append(line)
+        except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
             kept.unreadable += 1
     return kept
 
 
-def _check_head(line: bytes, head: dict[str, Any], path: Path, *, begun: bool) -> None:
-    """Refuse a file that is not ours, or of another run; a first line that a killed run left half-written is ours."""
-    if not begun and _line(head).startswith(line):
-        return
+def _check_head(line: bytes, head: dict[str, Any], path: Path, fresh: bool) -> None:
+    """Refuse a file that is not ours, or of another run."""
     found: Any = None
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         found = json.loads(line)
     if not isinstance(found, dict) or found.get("table") != head["table"]:
         raise StrangeFile(f"{path} holds no results of {head['table']}: move it away, or choose another --out.")
-    theirs, ours = found.pop("data", {}), head["data"]
-    differing = [f"{name} {value}" for name, value in found.items() if head.get(name) != value]
-    differing += [f"other data of {name}" for name in ours if theirs.get(name, ours[name]) != ours[name]]
+    if fresh:
+        return
+    theirs, ours = found.get("data"), head["data"]
+    differing = [f"{name} {found.get(name)}" for name in head if name != "data" and found.get(name) != head[name]]
+    if isinstance(theirs, dict):  # of sets that are not here any more nothing is known
+        differing += [f"other data of {name}" for name in ours if theirs.get(name, ours[name]) != ours[name]]
     if differing:
         raise StrangeFile(
             f"The results in {path} are of another run ({', '.join(differing)}): choose another --out, or start anew "
@@ -171,22 +214,26 @@ def _line(entry: dict[str, Any]) -> bytes:
     return json.dumps(entry).encode() + b"\n"
 
 
-@contextmanager
-def _opened(path: Path, head: dict[str, Any], fresh: bool) -> Iterator[tuple[BinaryIO, Kept]]:
-    """The results file, open for more lines, and what it holds; half a line at its end is cut off."""
-    with path.open("ab") as file:
-        _lock(file, path)
-        kept = Kept() if fresh else _read(path, head)
-        file.truncate(kept.end)
-        if kept.end == 0:
-            _append(file, head)
-        yield file, kept
+def _opened(path: Path, head: dict[str, Any], fresh: bool) -> tuple[BinaryIO, Kept]:
+    """The results file, locked and open for more lines, and what it holds; what cannot be read is left out."""
+    file = _locked(path)
+    kept = _read(path, head, fresh)
+    if fresh or kept.unreadable or not kept.lines:
+        replace_file(path, b"".join(kept.lines) or _line(head))
+        file.close()
+        file = _locked(path)
+    return file, kept
+
+
+def _locked(path: Path) -> BinaryIO:
+    file = path.open("ab", buffering=0)
+    _lock(file, path)
+    return file
 
 
 def _append(file: BinaryIO, entry: dict[str, Any]) -> None:
     """Onto the disk, before anything else is done."""
     file.write(_line(entry))
-    file.flush()
     os.fsync(file.fileno())
 
 

@@ -17,7 +17,7 @@ import sklearn
 from .. import __version__
 from ._base import PAPERS, Line, Report, Results, Settings, Sheet, Table
 
-__all__ = ["csv_text", "markdown", "sheet_markdown", "write_report"]
+__all__ = ["csv_text", "markdown", "replace_file", "sheet_markdown", "write_report"]
 
 
 def write_report(table: Table, settings: Settings, results: Results, report: Report, stem: Path) -> list[Path]:
@@ -25,7 +25,7 @@ def write_report(table: Table, settings: Settings, results: Results, report: Rep
     texts = {".md": markdown(table, settings, results, report), ".csv": csv_text(report)}
     files = []
     for ending, text in texts.items():
-        files.append(_replaced(Path(f"{stem}{ending}"), text.encode()))
+        files.append(replace_file(Path(f"{stem}{ending}"), text.encode()))
     if table.draw is not None and find_spec("matplotlib") is not None:
         from matplotlib.figure import Figure
 
@@ -33,15 +33,22 @@ def write_report(table: Table, settings: Settings, results: Results, report: Rep
         table.draw(settings, results, figure)
         picture = io.BytesIO()
         figure.savefig(picture, format="svg")
-        files.append(_replaced(Path(f"{stem}.svg"), picture.getvalue()))
+        files.append(replace_file(Path(f"{stem}.svg"), picture.getvalue()))
     return files
 
 
-def _replaced(path: Path, content: bytes) -> Path:
+def replace_file(path: Path, content: bytes) -> Path:
     """Write a file whole or not at all."""
     half = path.with_name(f".{path.name}.{os.getpid()}")
-    half.write_bytes(content)
-    os.replace(half, path)
+    try:
+        with half.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(half, path)
+    except BaseException:
+        half.unlink(missing_ok=True)
+        raise
     return path
 
 

@@ -302,7 +302,8 @@ def _row(settings: Settings, which: Set, label: str, seed: int) -> dict[str, Any
         if label == PLAIN:
             return _plain(X, y, splits, grid, pool)
         draw = ("second" in label) + 2 * ("third" in label)
-        best = search(X, y, splits, grid, (_scheme(label),), pool, seed=10_000 * seed + 1_000 * draw)
+        own = int(np.random.default_rng([seed, draw]).integers(1 << 31))  # of the random weights
+        best = search(X, y, splits, grid, (_scheme(label),), pool, seed=own)
     return best._asdict()
 
 
