@@ -3,7 +3,8 @@
     python benchmarks/reproduction.py FOLDER        where the results are, by default "reproduction"
 
 The page has a pair of comments for each table, <!-- NAME --> and <!-- end -->; what stands between
-them is replaced by the sheets and findings of FOLDER/NAME.md.
+them is replaced by the sheets and findings of FOLDER/NAME.md, and by the figure where there is one, which is
+copied to docs/figures.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 from pathlib import Path
 
 PAGE = Path(__file__).parents[1] / "docs" / "reproduction.md"
+FIGURES = PAGE.parent / "figures"
 
 
 def filled(page: str, folder: Path) -> str:
@@ -25,6 +27,11 @@ def filled(page: str, folder: Path) -> str:
             return found[0]
         _, _, setting, *sheets = re.split(r"\n\n(?!\|)", path.read_text().strip())
         body = "\n\n".join(sheets).replace("\n## ", "\n#### ").replace("## ", "#### ", 1)
+        figure = folder / f"{found[1]}.svg"
+        if figure.exists():
+            FIGURES.mkdir(exist_ok=True)
+            (FIGURES / figure.name).write_bytes(figure.read_bytes())
+            body += f"\n\n![{found[1]}](figures/{figure.name})"
         return f"<!-- {found[1]} -->\n\n{setting}\n\n{body}\n\n<!-- end -->"
 
     return re.sub(r"<!-- ([\w-]+) -->\n.*?<!-- end -->", results, page, flags=re.S)

@@ -33,7 +33,11 @@ def roc_auc(y: ArrayLike, scores: ArrayLike, sample_weight: ArrayLike | None = N
     0.875
     """
     y, scores = np.asarray(y), np.asarray(scores)
-    weight = np.ones(y.size) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    if weight is None or np.all(weight == weight[0]):  # counting places is four times as fast
+        plus, minus = scores[y > 0], np.sort(scores[~(y > 0)])
+        below, not_above = (np.searchsorted(minus, plus, side).sum() for side in ("left", "right"))
+        return float(0.5 * (below + not_above) / (plus.size * minus.size))
     order = np.argsort(scores, kind="stable")
     scores, positive, weight = scores[order], y[order] > 0, weight[order]
     ends = np.append(np.flatnonzero(np.diff(scores)), scores.size - 1)  # last place of each tie
