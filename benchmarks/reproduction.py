@@ -14,7 +14,14 @@ import sys
 from pathlib import Path
 
 PAGE = Path(__file__).parents[1] / "docs" / "reproduction.md"
+LONGEST = 120  # lines of a sheet
 FIGURES = PAGE.parent / "figures"
+
+
+def shortened(part: str) -> str:
+    """A sheet of many lines by its title alone."""
+    lines = part.count("\n|")
+    return part if lines <= LONGEST else f"{part.splitlines()[0]}\n\n{lines - 2} lines, which the command writes."
 
 
 def filled(page: str, folder: Path) -> str:
@@ -26,7 +33,7 @@ def filled(page: str, folder: Path) -> str:
             print(f"{path} is not there: {found[1]} is left as it is", file=sys.stderr)
             return found[0]
         _, _, setting, *sheets = re.split(r"\n\n(?!\|)", path.read_text().strip())
-        body = "\n\n".join(sheets).replace("\n## ", "\n#### ").replace("## ", "#### ", 1)
+        body = "\n\n".join(map(shortened, sheets)).replace("\n## ", "\n#### ").replace("## ", "#### ", 1)
         figure = folder / f"{found[1]}.svg"
         if figure.exists():
             FIGURES.mkdir(exist_ok=True)

@@ -85,7 +85,7 @@ def demo(seed: Annotated[int, typer.Option(help="Seed of the split and of the st
 
 @app.command()
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[TABLE]...", help="None: list them.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="TABLE", help="Which to run; none: list them.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All tables.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller versions: all tables in a few minutes.")] = False,
     trials: Annotated[
