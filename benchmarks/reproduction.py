@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 PAGE = Path(__file__).parents[1] / "docs" / "reproduction.md"
-LONGEST = 120  # lines of a sheet
+LONGEST = 60  # lines of a sheet
 FIGURES = PAGE.parent / "figures"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import gzip
 import hashlib
 import json
@@ -29,6 +30,10 @@ from evenmargin.datasets._openml import _CAR_LEVELS, convert
 
 ON_OPENML = [name for name, entry in CATALOGUE.items() if entry.source]
 ROOT = Path(__file__).parents[1]
+
+
+# scikit-learn leaves the socket of a download that broke off to the garbage collector, which the server's end calls.
+pytestmark = pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning")
 
 
 @pytest.fixture(autouse=True)
@@ -476,6 +481,7 @@ def server(monkeypatch):
     server.http.shutdown()
     server.thread.join()
     server.http.server_close()
+    gc.collect()
 
 
 def table_of(name, arrays):

@@ -226,7 +226,13 @@ def test_a_subset_has_its_share_of_both_classes_and_one_of_each_at_least():
 
 @pytest.mark.parametrize(
     ("ours", "where"),
-    [([0.92, 0.94], "above"), ([0.88, 0.90, 0.92], "level"), ([0.80, 0.80, 0.801], "below"), ([0.897], "level")],
+    [
+        ([0.92, 0.92, 0.921], "above"),
+        ([0.92, 0.94], "level"),
+        ([0.88, 0.90, 0.92], "level"),
+        ([0.80, 0.80, 0.801], "below"),
+        ([0.897], "level"),
+    ],
 )
 def test_standing_says_on_which_side_of_the_papers_figure_we_are(ours, where):
     assert pegasos._standing(ours, 0.901) == where

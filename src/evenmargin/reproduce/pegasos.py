@@ -444,7 +444,7 @@ def _table4_report(settings: Settings, results: Results) -> Report:
             f"Printed form: {_within(as_printed, CLOSE)} sets within {CLOSE} of Table 4.",
             f"Above Table 4, T = 1000: the repaired form on {_above(against[REPAIRED])} sets, with averaged "
             f"iterates on {_above(against[AVERAGED])}.",
-            *(f"{form.capitalize()}, beside DECIDL: {text}." for form, text in told.items()),
+            *(f"{form[0].upper()}{form[1:]}, beside DECIDL: {text}." for form, text in told.items()),
             f"Level: DECIDL's figure is within the 95 % interval of our mean (Student's, corrected for splits that "
             f"share rows), or within {LEVEL}; above and below are outside it. By the means alone, ours is the "
             f"higher on "
