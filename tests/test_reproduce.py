@@ -82,6 +82,15 @@ def test_a_run_writes_markdown_csv_and_a_picture(toy, tmp_path):
     assert (tmp_path / "toy-table1.svg").read_text().startswith("<?xml")
 
 
+def test_without_matplotlib_all_but_the_figure_is_written(toy, tmp_path, monkeypatch):
+    monkeypatch.setattr("evenmargin.reproduce._write.find_spec", lambda name: None)
+    done = command("toy-table1", "--out", tmp_path)
+    assert done.exit_code == 0
+    assert 'pip install "evenmargin[plot]"' in flat(done.output)
+    assert (tmp_path / "toy-table1.md").exists()
+    assert not (tmp_path / "toy-table1.svg").exists()
+
+
 def test_a_stopped_run_goes_on_with_the_same_command(toy, tmp_path):
     toy.stop = 3
     stopped = command("toy-table1", "--out", tmp_path)

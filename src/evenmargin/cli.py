@@ -174,6 +174,8 @@ def _show(console: Console, table: reproduction.Table, outcome: reproduction.Out
     lines = [f"{table.name}: {table.title}", *(f"  - {finding}" for finding in outcome.report.findings)]
     if outcome.unreadable:
         lines.append(f"{outcome.unreadable} half-written line(s) of an earlier run were dropped.")
+    if table.draw is not None and not any(path.suffix == ".svg" for path in outcome.files):
+        lines.append('Its figure was not drawn: pip install "evenmargin[plot]", and run the command again.')
     before = f", {outcome.kept} of them from an earlier run" if outcome.kept else ""
     files = ", ".join(map(str, outcome.files))
     lines.append(f"{outcome.kept + outcome.measured} cells{before}; written: {files}\n")
