@@ -18,7 +18,7 @@ from sklearn.metrics import balanced_accuracy_score, log_loss, mean_absolute_err
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from evenmargin import neural
+from evenmargin import _network, neural
 from evenmargin.density import DensityWeights
 from evenmargin.neural import DensityWeightedMLPClassifier, DensityWeightedMLPRegressor
 from evenmargin.sampling import hold_out
@@ -29,10 +29,10 @@ X, Y = imbalanced(n=160, d=5, ratio=0.8, seed=1)
 F, T = make_friedman1(400, noise=0.5, random_state=0)
 WEIGHT = np.random.default_rng(0).uniform(0.2, 3.0, T.size)
 LOSSES = {
-    "absolute_error": neural._absolute_error,
-    "squared_error": neural._squared_error,
-    "log_loss": neural._log_loss,
-    "cross_entropy": neural._cross_entropy,
+    "absolute_error": _network.absolute_error,
+    "squared_error": _network.squared_error,
+    "log_loss": _network.log_loss,
+    "cross_entropy": _network.cross_entropy,
 }
 BOTH = [DensityWeightedMLPRegressor, DensityWeightedMLPClassifier]
 
@@ -82,7 +82,7 @@ def batch(loss, n=17, outputs=3):
 
 
 def network(outputs=1):
-    return neural.Network(torch, [4, 7, 6, outputs], torch.device("cpu"), np.random.default_rng(0))
+    return _network.Network(torch, [4, 7, 6, outputs], torch.device("cpu"), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -126,9 +126,9 @@ def test_the_gradient_is_that_of_finite_differences(loss):
 def test_a_step_is_that_of_torchs_adam():
     net, (rows, target, weight) = network(), batch("squared_error")
     peer = net.flat.clone().requires_grad_()
-    ours, theirs = neural.Adam(net, 0.01, 0.0), torch.optim.Adam([peer], lr=0.01)
+    ours, theirs = _network.Adam(net, 0.01, 0.0), torch.optim.Adam([peer], lr=0.01)
     for _ in range(20):
-        net.gradient(rows, target, weight, neural._squared_error)
+        net.gradient(rows, target, weight, _network.squared_error)
         peer.grad = net.slope.clone()
         ours.step()
         theirs.step()
@@ -139,7 +139,7 @@ def test_alpha_is_the_price_of_the_matrices_and_not_of_the_intercepts():
     net = network()
     net.flat.fill_(2.0)
     net.slope.zero_()
-    adam = neural.Adam(net, 0.01, 0.25)
+    adam = _network.Adam(net, 0.01, 0.25)
     adam.step()
     for matrix, intercept in net.slopes:
         assert_array_equal(matrix, 0.5)
@@ -161,7 +161,7 @@ def test_prediction_is_the_plain_forward_pass_of_the_coefficients(standardize):
 def test_prediction_in_tiles_is_prediction_row_by_row(monkeypatch):
     mlp = regressor(epochs=2).fit(F, T)
     whole = mlp.predict(F)
-    monkeypatch.setattr(neural, "_TILE", 7)
+    monkeypatch.setattr(neural, "TILE", 7)
     assert_allclose(mlp.predict(F), whole)
 
 

@@ -21,9 +21,7 @@ torch is imported by `fit` alone. A fitted network is a list of NumPy matrices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import pairwise
 from numbers import Integral, Real
@@ -39,6 +37,19 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 from threadpoolctl import ThreadpoolController
 
+from ._network import (
+    TILE,
+    Adam,
+    Course,
+    Loss,
+    Network,
+    Rows,
+    absolute_error,
+    cross_entropy,
+    log_loss,
+    mean_one,
+    squared_error,
+)
 from ._progress import Report, progress_bars
 from ._validation import (
     Interval,
@@ -58,164 +69,9 @@ from .weights import row_costs
 __all__ = ["DensityWeightedMLPClassifier", "DensityWeightedMLPRegressor"]
 
 Array = NDArray[np.float64]
-Tensor = Any  # torch is not always there
-Loss = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
-_TILE = 4096  # rows at a time where no gradient is needed
 _LARGEST_TARGET = 1e100  # squares of larger ones would overflow
 _SMALL = 20_000_000  # products of numbers in a batch, up to which one thread is enough
-_FADING = (0.9, 0.999)  # how much Adam keeps of its means of slopes and of their squares
-_TINY = 1e-8
-
-
-# --- losses: of scores and targets, the value and the slope of each entry ---
-
-
-def _absolute_error(score: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    residual = score - target
-    return residual.abs(), residual.sign()  # slope 0 at the kink
-
-
-def _squared_error(score: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    residual = score - target
-    return residual.square(), 2.0 * residual
-
-
-def _log_loss(score: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Two classes, target 0 or 1."""
-    value = score.clamp(min=0.0) - target * score + score.abs().neg().exp().log1p()
-    return value, score.sigmoid() - target
-
-
-def _cross_entropy(score: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Several classes, a target of 1 in the column of the row's own."""
-    logarithm = score.log_softmax(1)
-    return -target * logarithm, logarithm.exp() - target
-
-
-# --- the network on the device ---
-
-
-class Network:
-    """A network of ReLU layers in float32, its parameters `flat` and their slopes in a vector each."""
-
-    def __init__(self, torch: Any, sizes: list[int], device: Any, rng: np.random.Generator) -> None:
-        self.torch, self.device = torch, device
-        self.shapes = list(pairwise(sizes))
-        start = []
-        for width, height in self.shapes:
-            # He's width for layers followed by a ReLU.
-            start.append(rng.uniform(-1.0, 1.0, width * height) * np.sqrt(6.0 / width))
-            start.append(np.zeros(height))
-        self.flat = self.tensor(np.concatenate(start))
-        self.slope, self.penalised = torch.empty_like(self.flat), torch.zeros_like(self.flat)
-        self.layers, self.slopes = self.views(self.flat), self.views(self.slope)
-        for matrix, _ in self.views(self.penalised):
-            matrix.fill_(1.0)
-
-    def tensor(self, array: NDArray[Any]) -> Tensor:
-        return self.torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32)).to(self.device)
-
-    def views(self, flat: Any) -> list[tuple[Any, Any]]:
-        """The matrix and the intercepts of each layer."""
-        found, start = [], 0
-        for width, height in self.shapes:
-            middle, end = start + width * height, start + (width + 1) * height
-            found.append((flat[start:middle].reshape(width, height), flat[middle:end]))
-            start = end
-        return found
-
-    def forward(self, rows: Tensor) -> list[Tensor]:
-        """What goes into each layer, and what comes out of the last."""
-        through = [rows]
-        for matrix, intercept in self.layers[:-1]:
-            through.append(self.torch.addmm(intercept, through[-1], matrix).relu_())
-        matrix, intercept = self.layers[-1]
-        return [*through, self.torch.addmm(intercept, through[-1], matrix)]
-
-    def gradient(self, rows: Tensor, target: Tensor, weight: Tensor, loss: Loss) -> Tensor:
-        """Set `slope` to that of the weighted mean loss; the weighted sum of the losses."""
-        *through, score = self.forward(rows)
-        value, back = loss(score, target)
-        total = (weight * value).sum()
-        back = back.mul_(weight).mul_(1.0 / rows.shape[0])
-        for place in range(len(self.layers) - 1, -1, -1):
-            into = through[place]
-            self.torch.mm(into.t(), back, out=self.slopes[place][0])
-            self.torch.sum(back, 0, out=self.slopes[place][1])
-            if place:
-                back = self.torch.mm(back, self.layers[place][0].t()).mul_(into > 0)
-        return total
-
-
-class Adam:
-    """Steps along the mean of the slopes so far, each divided by the root of its mean square."""
-
-    def __init__(self, network: Network, rate: float, alpha: float) -> None:
-        self.network, self.rate, self.alpha, self.count = network, rate, alpha, 0
-        self.mean, self.square = (network.torch.zeros_like(network.flat) for _ in range(2))
-
-    def step(self) -> None:
-        network, slope, self.count = self.network, self.network.slope, self.count + 1
-        if self.alpha:
-            slope.addcmul_(network.penalised, network.flat, value=self.alpha)
-        keep, keep_square = _FADING
-        self.mean.lerp_(slope, 1.0 - keep)
-        self.square.mul_(keep_square).addcmul_(slope, slope, value=1.0 - keep_square)
-        # Both means start at 0 and are too small at first.
-        width = self.square.sqrt().mul_((1.0 - keep_square**self.count) ** -0.5).add_(_TINY)
-        network.flat.addcdiv_(self.mean, width, value=-self.rate / (1.0 - keep**self.count))
-
-
-@dataclass
-class Course:
-    """What happened: the loss of each epoch, on training rows and on those held out, and which epoch was best."""
-
-    losses: list[float] = field(default_factory=list)
-    held_out: list[float] = field(default_factory=list)
-    best: float = np.inf
-    stale: int = 0
-
-    def note(self, loss: float, tol: float) -> bool:
-        """Count the epochs that did not lower the loss by tol; whether it is the lowest so far."""
-        self.stale = 0 if loss < self.best - tol else self.stale + 1
-        lowest = loss < self.best
-        self.best = min(self.best, loss)
-        return lowest
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows on the device, or sparse ones that go there a batch at a time; targets; weights of mean 1."""
-
-    network: Network
-    X: Any
-    target: Tensor
-    weight: Tensor
-
-    @classmethod
-    def of(cls, network: Network, X: Any, target: NDArray[Any], weight: Array) -> Rows:
-        rows = X.astype(np.float32) if issparse(X) else network.tensor(X)
-        return cls(network, rows, network.tensor(target), network.tensor(_mean_one(weight))[:, None])
-
-    def batches(self, size: int, order: NDArray[np.intp] | None = None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """As few as hold up to `size` rows each, equal to within a row, so that none weighs more for being small."""
-        X, target, weight = self.X, self.target, self.weight
-        if order is not None:
-            there = self.network.torch.from_numpy(order).to(self.network.device)
-            X, target, weight = X[order if issparse(X) else there], target[there], weight[there]
-        n = target.shape[0]
-        count = -(-n // size)
-        for place in range(count):
-            part = slice(place * n // count, (place + 1) * n // count)
-            rows = self.network.tensor(X[part].toarray()) if issparse(X) else X[part]
-            yield rows, target[part], weight[part]
-
-    def mean_loss(self, loss: Loss) -> Tensor:
-        total = self.network.torch.zeros((), device=self.network.device)
-        for rows, target, weight in self.batches(_TILE):
-            total += (weight * loss(self.network.forward(rows)[-1], target)[0]).sum()
-        return total / self.target.shape[0]
 
 
 # --- the estimators ---
@@ -258,14 +114,14 @@ class _MLP(BaseEstimator):  # type: ignore[misc]
         X = validate_rows(self, X)
         scores = np.empty((X.shape[0], self.intercepts_[-1].size))
         last = len(self.coefs_) - 1
-        for start in range(0, X.shape[0], _TILE):
-            part = X[start : start + _TILE]
+        for start in range(0, X.shape[0], TILE):
+            part = X[start : start + TILE]
             for place, (matrix, intercept) in enumerate(zip(self.coefs_, self.intercepts_, strict=True)):
                 part = np.asarray(part @ matrix)
                 part += intercept
                 if place < last:
                     np.maximum(part, 0.0, out=part)
-            scores[start : start + _TILE] = part
+            scores[start : start + TILE] = part
         return scores
 
     def _sizes(self, n_features: int, n_outputs: int) -> list[int]:
@@ -295,7 +151,7 @@ class _MLP(BaseEstimator):  # type: ignore[misc]
         train, aside = parts
         scaler = None
         if self.standardize:
-            scaler = StandardScaler(with_mean=not issparse(X)).fit(X[train], sample_weight=_mean_one(weight[train]))
+            scaler = StandardScaler(with_mean=not issparse(X)).fit(X[train], sample_weight=mean_one(weight[train]))
             X = scaler.transform(X)
         _check_float32(X, target)
         price = cost[train]
@@ -530,9 +386,9 @@ class DensityWeightedMLPRegressor(RegressorMixin, _MLP):
         parts = hold_out(y, self.validation_fraction if self.early_stopping else 0.0, rng, stratify=False)
         centre, unit = 0.0, 1.0
         if self.standardize:
-            target = StandardScaler().fit(y[parts[0], None], sample_weight=_mean_one(weight[parts[0]]))
+            target = StandardScaler().fit(y[parts[0], None], sample_weight=mean_one(weight[parts[0]]))
             centre, unit = float(target.mean_[0]), float(target.scale_[0])
-        loss, power = (_absolute_error, 1) if self.loss == "absolute_error" else (_squared_error, 2)
+        loss, power = (absolute_error, 1) if self.loss == "absolute_error" else (squared_error, 2)
         found = self._learn(X, y, weight, weight, parts, (y[:, None] - centre) / unit, loss, seed, rng)
         self._store(*found, centre, unit, power)
         return self
@@ -684,9 +540,9 @@ class DensityWeightedMLPClassifier(ClassifierMixin, _MLP):
         rng = np.random.default_rng(seed)
         parts = hold_out(y, self.validation_fraction if self.early_stopping else 0.0, rng, stratify=True)
         if classes.size == 2:
-            target, loss = codes[:, None], _log_loss
+            target, loss = codes[:, None], log_loss
         else:
-            target, loss = np.eye(classes.size, dtype=np.float32)[codes], _cross_entropy
+            target, loss = np.eye(classes.size, dtype=np.float32)[codes], cross_entropy
         found = self._learn(X, y, weight, self._costs(y, codes, weight, classes), parts, target, loss, seed, rng)
         self._store(*found, 0.0, 1.0, 1)
         self.classes_ = classes
@@ -797,12 +653,6 @@ def _check_float32(X: Any, target: NDArray[Any]) -> None:
     for what, values in (("X", X.data if issparse(X) else X), ("The target", target)):
         if values.size and np.abs(values).max() > np.finfo(np.float32).max:
             raise ValueError(f"{what} has values beyond what float32 holds: scale them, or set standardize=True.")
-
-
-def _mean_one(weight: Array) -> Array:
-    """Weights of the same ratios; a scaler takes their sum for a number of rows."""
-    scaled = weight / weight.max()
-    return np.asarray(scaled / scaled.mean())
 
 
 def _numbers(y: Any, X: Any) -> Array:

@@ -1,0 +1,180 @@
+"""Networks of ReLU layers in torch: losses, gradients, Adam, and rows in batches.
+
+Sizes and weights in, parameters out; what an estimator does around it is in `neural.py`,
+whose docstring says why the gradient is written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+Array = NDArray[np.float64]
+Tensor = Any  # torch is not always there
+Loss = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+TILE = 4096  # rows at a time where no gradient is needed
+_FADING = (0.9, 0.999)  # how much Adam keeps of its means of slopes and of their squares
+_TINY = 1e-8
+
+
+# --- losses: of scores and targets, the value and the slope of each entry ---
+
+
+def absolute_error(score: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    residual = score - target
+    return residual.abs(), residual.sign()  # slope 0 at the kink
+
+
+def squared_error(score: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    residual = score - target
+    return residual.square(), 2.0 * residual
+
+
+def log_loss(score: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Two classes, target 0 or 1."""
+    value = score.clamp(min=0.0) - target * score + score.abs().neg().exp().log1p()
+    return value, score.sigmoid() - target
+
+
+def cross_entropy(score: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Several classes, a target of 1 in the column of the row's own."""
+    logarithm = score.log_softmax(1)
+    return -target * logarithm, logarithm.exp() - target
+
+
+# --- the network on the device ---
+
+
+class Network:
+    """A network of ReLU layers in float32, its parameters `flat` and their slopes in a vector each."""
+
+    def __init__(self, torch: Any, sizes: list[int], device: Any, rng: np.random.Generator) -> None:
+        self.torch, self.device = torch, device
+        self.shapes = list(pairwise(sizes))
+        start = []
+        for width, height in self.shapes:
+            # He's width for layers followed by a ReLU.
+            start.append(rng.uniform(-1.0, 1.0, width * height) * np.sqrt(6.0 / width))
+            start.append(np.zeros(height))
+        self.flat = self.tensor(np.concatenate(start))
+        self.slope, self.penalised = torch.empty_like(self.flat), torch.zeros_like(self.flat)
+        self.layers, self.slopes = self.views(self.flat), self.views(self.slope)
+        for matrix, _ in self.views(self.penalised):
+            matrix.fill_(1.0)
+
+    def tensor(self, array: NDArray[Any]) -> Tensor:
+        return self.torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32)).to(self.device)
+
+    def views(self, flat: Any) -> list[tuple[Any, Any]]:
+        """The matrix and the intercepts of each layer."""
+        found, start = [], 0
+        for width, height in self.shapes:
+            middle, end = start + width * height, start + (width + 1) * height
+            found.append((flat[start:middle].reshape(width, height), flat[middle:end]))
+            start = end
+        return found
+
+    def forward(self, rows: Tensor) -> list[Tensor]:
+        """What goes into each layer, and what comes out of the last."""
+        through = [rows]
+        for matrix, intercept in self.layers[:-1]:
+            through.append(self.torch.addmm(intercept, through[-1], matrix).relu_())
+        matrix, intercept = self.layers[-1]
+        return [*through, self.torch.addmm(intercept, through[-1], matrix)]
+
+    def gradient(self, rows: Tensor, target: Tensor, weight: Tensor, loss: Loss) -> Tensor:
+        """Set `slope` to that of the weighted mean loss; the weighted sum of the losses."""
+        *through, score = self.forward(rows)
+        value, back = loss(score, target)
+        total = (weight * value).sum()
+        back = back.mul_(weight).mul_(1.0 / rows.shape[0])
+        for place in range(len(self.layers) - 1, -1, -1):
+            into = through[place]
+            self.torch.mm(into.t(), back, out=self.slopes[place][0])
+            self.torch.sum(back, 0, out=self.slopes[place][1])
+            if place:
+                back = self.torch.mm(back, self.layers[place][0].t()).mul_(into > 0)
+        return total
+
+
+class Adam:
+    """Steps along the mean of the slopes so far, each divided by the root of its mean square."""
+
+    def __init__(self, network: Network, rate: float, alpha: float) -> None:
+        self.network, self.rate, self.alpha, self.count = network, rate, alpha, 0
+        self.mean, self.square = (network.torch.zeros_like(network.flat) for _ in range(2))
+
+    def step(self) -> None:
+        network, slope, self.count = self.network, self.network.slope, self.count + 1
+        if self.alpha:
+            slope.addcmul_(network.penalised, network.flat, value=self.alpha)
+        keep, keep_square = _FADING
+        self.mean.lerp_(slope, 1.0 - keep)
+        self.square.mul_(keep_square).addcmul_(slope, slope, value=1.0 - keep_square)
+        # Both means start at 0 and are too small at first.
+        width = self.square.sqrt().mul_((1.0 - keep_square**self.count) ** -0.5).add_(_TINY)
+        network.flat.addcdiv_(self.mean, width, value=-self.rate / (1.0 - keep**self.count))
+
+
+@dataclass
+class Course:
+    """What happened: the loss of each epoch, on training rows and on those held out, and which epoch was best."""
+
+    losses: list[float] = field(default_factory=list)
+    held_out: list[float] = field(default_factory=list)
+    best: float = np.inf
+    stale: int = 0
+
+    def note(self, loss: float, tol: float) -> bool:
+        """Count the epochs that did not lower the loss by tol; whether it is the lowest so far."""
+        self.stale = 0 if loss < self.best - tol else self.stale + 1
+        lowest = loss < self.best
+        self.best = min(self.best, loss)
+        return lowest
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows on the device, or sparse ones that go there a batch at a time; targets; weights of mean 1."""
+
+    network: Network
+    X: Any
+    target: Tensor
+    weight: Tensor
+
+    @classmethod
+    def of(cls, network: Network, X: Any, target: NDArray[Any], weight: Array) -> Rows:
+        rows = X.astype(np.float32) if issparse(X) else network.tensor(X)
+        return cls(network, rows, network.tensor(target), network.tensor(mean_one(weight))[:, None])
+
+    def batches(self, size: int, order: NDArray[np.intp] | None = None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """As few as hold up to `size` rows each, equal to within a row, so that none weighs more for being small."""
+        X, target, weight = self.X, self.target, self.weight
+        if order is not None:
+            there = self.network.torch.from_numpy(order).to(self.network.device)
+            X, target, weight = X[order if issparse(X) else there], target[there], weight[there]
+        n = target.shape[0]
+        count = -(-n // size)
+        for place in range(count):
+            part = slice(place * n // count, (place + 1) * n // count)
+            rows = self.network.tensor(X[part].toarray()) if issparse(X) else X[part]
+            yield rows, target[part], weight[part]
+
+    def mean_loss(self, loss: Loss) -> Tensor:
+        total = self.network.torch.zeros((), device=self.network.device)
+        for rows, target, weight in self.batches(TILE):
+            total += (weight * loss(self.network.forward(rows)[-1], target)[0]).sum()
+        return total / self.target.shape[0]
+
+
+def mean_one(weight: Array) -> Array:
+    """Weights of the same ratios; a scaler takes their sum for a number of rows."""
+    scaled = weight / weight.max()
+    return np.asarray(scaled / scaled.mean())
