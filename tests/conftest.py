@@ -19,11 +19,11 @@ if os.environ.get("CI"):
 
 
 def pytest_collection_modifyitems(items):
-    """Examples that train networks are skipped where torch is missing."""
-    if find_spec("torch") is None:
-        for item in items:
-            if item.name.startswith("evenmargin.neural."):
-                item.add_marker(pytest.mark.skip(reason="torch is not installed"))
+    """Examples that need an extra are skipped where it is missing."""
+    for start, module in (("evenmargin.neural.", "torch"), ("evenmargin.onnx", "onnxruntime")):
+        for item in items if find_spec(module) is None else []:
+            if item.name.startswith(start):
+                item.add_marker(pytest.mark.skip(reason=f"{module} is not installed"))
 
 
 def imbalanced(n=200, d=6, ratio=0.85, seed=0, dtype=np.float64):

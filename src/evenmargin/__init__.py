@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .linear import LinearSVM
     from .neural import DensityWeightedMLPClassifier, DensityWeightedMLPRegressor
     from .nystroem import StratifiedNystroem
+    from .persistence import load, save
     from .selection import SharedGridSearch
     from .zsvm import ZAdjustedClassifier
 
@@ -21,7 +22,7 @@ __version__ = "0.1.0"
 __all__ = [
     "DensityWeightedMLPClassifier", "DensityWeightedMLPRegressor", "DensityWeights", "EvenMarginClassifier",
     "KernelSVM", "LearnedWeights", "LinearSVM", "SharedGridSearch", "StratifiedNystroem", "ZAdjustedClassifier",
-    "__version__",
+    "__version__", "load", "save",
 ]  # fmt: skip
 
 _HOME = {
@@ -35,11 +36,13 @@ _HOME = {
     "SharedGridSearch": "selection",
     "StratifiedNystroem": "nystroem",
     "ZAdjustedClassifier": "zsvm",
+    "load": "persistence",
+    "save": "persistence",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """A class is imported when it is first asked for: not everyone needs pandas."""
+    """A name is imported when it is first asked for: not everyone needs pandas."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

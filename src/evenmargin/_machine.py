@@ -93,6 +93,12 @@ class Machine(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         return tags
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Where a file holds JSON, as that of skops does, an enum of strings has become a string.
+        if "status_" in state:
+            state = {**state, "status_": _as_status(state["status_"])}
+        super().__setstate__(state)
+
     def _given_intercept(self, sign: float) -> Any:
         """The intercept parameter in terms of the problem, where + is the minority."""
         intercept = self.intercept
@@ -177,6 +183,12 @@ class Machine(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 )
         if message:
             warnings.warn(message, ConvergenceWarning, stacklevel=4)
+
+
+def _as_status(known: Any) -> Any:
+    if isinstance(known, list):
+        return [_as_status(one) for one in known]
+    return Status(known) if known in list(Status) else known
 
 
 def one_or_all(values: Any) -> Any:

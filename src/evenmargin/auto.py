@@ -24,6 +24,7 @@ from ._binary import one_vs_rest
 from ._committee import LENSES, Case, Look, Plan, assemble
 from ._detector import Detector
 from ._distinct import distinct_rows, working_rows
+from ._frames import FramesTravel
 from ._progress import progress_bars
 from ._tables import TableEncoder, as_table
 from ._threads import Workers, count_threads
@@ -73,7 +74,7 @@ class _Fitted:
     seconds: float
 
 
-class EvenMarginClassifier(ClassifierMixin, BaseEstimator):
+class EvenMarginClassifier(FramesTravel, ClassifierMixin, BaseEstimator):
     """A classifier for tables with a rare class that needs no tuning.
 
     Frames go in as they are: numbers, booleans, dates, categories, missing values.
@@ -285,14 +286,7 @@ class EvenMarginClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
         check_is_fitted(self)
-        parts = zip(self._signs, self._detectors, self._scores(X), strict=True)
-        if self.classes_.size == 2:
-            ((sign, detector, scores),) = parts
-            return np.asarray(sign * (scores - detector.threshold))
-        return np.column_stack([
-            _logit(detector.probability(scores)) - _logit(detector.probability_threshold)
-            for _, detector, scores in parts
-        ])  # fmt: skip
+        return self._distances(self._scores(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class on whose side of its boundary a row is, or furthest of several.
@@ -305,11 +299,7 @@ class EvenMarginClassifier(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            # A score on the boundary is negative, whichever class that is.
-            return self.classes_[np.where(scores > 0 if self._signs[0] > 0 else scores >= 0, 1, 0)]
-        return self.classes_[scores.argmax(axis=1)]
+        return self._called(self.decision_function(X))
 
     def predict_proba(self, X: Any) -> Array:
         """Calibrated probabilities of the classes; of two, strictly increasing in the score.
@@ -323,13 +313,7 @@ class EvenMarginClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples, n_classes)
         """
         check_is_fitted(self)
-        parts = zip(self._signs, self._detectors, self._scores(X), strict=True)
-        own = [(sign, detector.probability(scores)) for sign, detector, scores in parts]
-        if self.classes_.size == 2:
-            ((sign, share),) = own
-            return np.column_stack([1.0 - share, share] if sign > 0 else [share, 1.0 - share])
-        shares = np.column_stack([share for _, share in own])
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+        return self._shares(self._scores(X))
 
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of `predict_proba`.
@@ -343,6 +327,31 @@ class EvenMarginClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples, n_classes)
         """
         return np.log(self.predict_proba(X))
+
+    def assess(self, X: Any) -> pd.DataFrame:
+        """`predict`, `predict_proba` and `decision_function` in the time of one of them.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        DataFrame
+            `prediction`; of two classes `probability`, that of `pos_label_`, and `score`, how far
+            its score is above the boundary; of several, both for each class.
+        """
+        check_is_fitted(self)
+        raw = self._scores(X)
+        scores, shares = self._distances(raw), self._shares(raw)
+        columns: dict[str, Any] = {"prediction": self._called(scores)}
+        if self.classes_.size == 2:
+            place = 1 if self._signs[0] > 0 else 0
+            columns |= {"probability": shares[:, place], "score": self._signs[0] * scores}
+        else:
+            for k, label in enumerate(self.classes_):
+                columns |= {f"probability {label}": shares[:, k], f"score {label}": scores[:, k]}
+        return pd.DataFrame(columns)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")
@@ -479,6 +488,30 @@ class EvenMarginClassifier(ClassifierMixin, BaseEstimator):
         return lines
 
     # --- prediction ---
+
+    def _distances(self, raw: list[Array]) -> Array:
+        """How far the detectors' scores are above the boundary."""
+        if self.classes_.size == 2:
+            return np.asarray(self._signs[0] * (raw[0] - self._detectors[0].threshold))
+        return np.column_stack([
+            _logit(detector.probability(scores)) - _logit(detector.probability_threshold)
+            for detector, scores in zip(self._detectors, raw, strict=True)
+        ])  # fmt: skip
+
+    def _called(self, scores: Array) -> NDArray[Any]:
+        if scores.ndim == 1:
+            # A score on the boundary is negative, whichever class that is.
+            return self.classes_[np.where(scores > 0 if self._signs[0] > 0 else scores >= 0, 1, 0)]
+        return self.classes_[scores.argmax(axis=1)]
+
+    def _shares(self, raw: list[Array]) -> Array:
+        """Probabilities of the classes."""
+        own = [detector.probability(scores) for detector, scores in zip(self._detectors, raw, strict=True)]
+        if self.classes_.size == 2:
+            (share,) = own
+            return np.column_stack([1.0 - share, share] if self._signs[0] > 0 else [share, 1.0 - share])
+        shares = np.column_stack(own)
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
     def _scores(self, X: Any) -> list[Array]:
         numbers = self._encoder.transform(validate_table(self, as_table(X)))

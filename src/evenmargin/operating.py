@@ -39,6 +39,7 @@ __all__ = [
     "MetricInterval",
     "Objective",
     "choose_threshold",
+    "expected_cost",
     "get_objective",
     "metric_interval",
     "operating_curve",
@@ -834,6 +835,37 @@ def metric_interval(
     values = goal(rises * up, (1.0 - rises) * up, (1.0 - falls) * down, falls * down)
     low, high = np.nanquantile(values, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
     return MetricInterval(value, min(float(low), value), max(float(high), value))
+
+
+def expected_cost(recall: float, specificity: float, positives: float, negatives: float, costs: Any) -> MetricInterval:
+    """What a row costs on average, by rates that so many rows of each class have shown.
+
+    Parameters
+    ----------
+    recall, specificity : float
+    positives, negatives : float
+        Rows of each class, which say how sure the rates are and how frequent the classes.
+    costs : mapping or matrix
+        As in `get_objective`.
+
+    Returns
+    -------
+    MetricInterval
+
+    Examples
+    --------
+    >>> from evenmargin.operating import expected_cost
+    >>> [round(figure, 2) for figure in expected_cost(0.9, 0.95, 100, 900, {"fn": 10, "fp": 1})]
+    [0.15, 0.1, 0.22]
+    """
+    goal = get_objective(costs)
+    if goal.costs is None:
+        raise ValueError(f"costs={costs!r} are no costs: give {{'fn': 100, 'fp': 1}}, for instance.")
+    if not (math.isfinite(recall) and math.isfinite(specificity)):
+        return MetricInterval(math.nan, math.nan, math.nan)
+    weight = [positives * recall, positives * (1.0 - recall), negatives * (1.0 - specificity), negatives * specificity]
+    found = metric_interval([1.0, -1.0, 1.0, -1.0], [1, 1, 0, 0], 0.0, goal, weight)
+    return MetricInterval(-found.value, -found.high, -found.low)
 
 
 def _rounds(scores: ArrayLike) -> list[Array]:

@@ -29,6 +29,7 @@ from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import indexable
 
+from ._frames import FramesTravel
 from ._progress import progress_bars
 from ._scoring import Scorers
 from ._shared import share
@@ -62,7 +63,7 @@ def _check_refit(search: Any, name: str) -> None:
         )
 
 
-class SharedGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class SharedGridSearch(FramesTravel, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Cross-validated search over a grid, with the work that candidates have in common done once.
 
     It is used as scikit-learn's `GridSearchCV`, and gives the same numbers for the

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from .. import __version__
+from .._files import replace_file
 from .._progress import progress_bars
 from ..datasets import find
 from ._base import Job, Record, Report, Settings, Table
-from ._write import replace_file, write_report
+from ._write import write_report
 
 try:
     import fcntl

@@ -15,9 +15,10 @@ import numpy as np
 import sklearn
 
 from .. import __version__
+from .._files import replace_file
 from ._base import PAPERS, Line, Report, Results, Settings, Sheet, Table
 
-__all__ = ["csv_text", "markdown", "replace_file", "sheet_markdown", "write_report"]
+__all__ = ["csv_text", "markdown", "sheet_markdown", "write_report"]
 
 
 def write_report(table: Table, settings: Settings, results: Results, report: Report, stem: Path) -> list[Path]:
@@ -35,21 +36,6 @@ def write_report(table: Table, settings: Settings, results: Results, report: Rep
         figure.savefig(picture, format="svg")
         files.append(replace_file(Path(f"{stem}.svg"), picture.getvalue()))
     return files
-
-
-def replace_file(path: Path, content: bytes) -> Path:
-    """Write a file whole or not at all."""
-    half = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with half.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(half, path)
-    except BaseException:
-        half.unlink(missing_ok=True)
-        raise
-    return path
 
 
 def markdown(table: Table, settings: Settings, results: Results, report: Report) -> str:

@@ -1,0 +1,73 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+__all__ = ["check_place", "replace_file", "replacing"]
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A binary file to write that takes the place of `path` when the block ends well.
+
+    Until then it lies beside it under a hidden name. Where the block is left by an
+    error, or Ctrl-C, it is removed, and what was at `path` stays as it was.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from evenmargin._files import replacing
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with replacing(Path(folder) / "figures.csv") as file:
+    ...         _ = file.write(b"a,b")
+    ...     [found.name for found in Path(folder).iterdir()]
+    ['figures.csv']
+    """
+    path = Path(os.path.realpath(path))  # a link stays a link
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:  # a device or a pipe; of a folder the system says what it is
+            yield file
+        return
+    half = path.with_name(f".{path.name[:200]}.{os.getpid()}")
+    try:
+        with half.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            with suppress(OSError):
+                half.chmod(path.stat().st_mode)
+        os.replace(half, path)
+    except OSError as error:
+        half.unlink(missing_ok=True)
+        if error.filename is not None and str(error.filename) == str(half):
+            raise type(error)(error.errno, error.strerror, str(path)) from None
+        raise
+    except BaseException:
+        half.unlink(missing_ok=True)
+        raise
+
+
+def replace_file(path: str | os.PathLike[str], content: bytes) -> Path:
+    """Write a file whole or not at all."""
+    with replacing(path) as file:
+        file.write(content)
+    return Path(path)
+
+
+def check_place(path: str | os.PathLike[str]) -> None:
+    """Refuse a path that could not be written, before work is spent on what goes there."""
+    path = Path(path)
+    folder = Path(os.path.realpath(path)).parent
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: give the name of a file in it.")
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: there is no folder {folder}.")
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"{path} cannot be written: the folder {folder} is not yours to write to.")

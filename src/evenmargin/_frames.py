@@ -1,0 +1,88 @@
+"""Frames among the attributes of an estimator travel as plain arrays, which every format can hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+__all__ = ["Column", "FramesTravel", "PlainFrame"]
+
+
+# What pandas is told of a column: nothing of numbers, and of objects whether it had taken them for strings.
+_DTYPES: dict[str, Any] = {"numbers": None, "objects": object, "strings": "str"}
+
+
+@dataclass
+class Column:
+    """A column of a frame, or a level of its index."""
+
+    name: Any
+    kind: str
+    values: NDArray[Any]
+
+    @classmethod
+    def of(cls, values: Any, name: Any) -> Column:
+        if isinstance(values.dtype, np.dtype) and values.dtype.kind != "O":
+            return cls(name, "numbers", values.to_numpy())
+        kind = "strings" if isinstance(values.dtype, pd.StringDtype) else "objects"
+        return cls(name, kind, values.to_numpy().astype(object))
+
+    @property
+    def dtype(self) -> Any:
+        return _DTYPES[self.kind]
+
+
+@dataclass
+class PlainFrame:
+    """A frame taken apart; without levels, its rows are counted from 0."""
+
+    columns: list[Column]
+    levels: list[Column]
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame) -> PlainFrame:
+        levels = []
+        if not frame.index.equals(pd.RangeIndex(len(frame))):
+            index = frame.index
+            levels = [Column.of(index.get_level_values(place), name) for place, name in enumerate(index.names)]
+        return cls([Column.of(frame[name], name) for name in frame.columns], levels)
+
+    def frame(self) -> pd.DataFrame:
+        """The frame that it was."""
+        levels = [pd.Index(level.values, dtype=level.dtype, name=level.name) for level in self.levels]
+        index: Any = None
+        if levels:
+            index = levels[0] if len(levels) == 1 else pd.MultiIndex.from_arrays(levels)
+        columns = {column.name: pd.Series(column.values, index, dtype=column.dtype) for column in self.columns}
+        return pd.DataFrame(columns, index)
+
+
+class FramesTravel:
+    """For estimators with frames among their attributes: pickle, copy and skops see plain arrays."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        return {name: _apart(value) for name, value in state.items()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({name: _together(value) for name, value in state.items()})  # type: ignore[misc]
+
+
+def _apart(value: Any) -> Any:
+    if isinstance(value, pd.DataFrame):
+        return PlainFrame.of(value)
+    if isinstance(value, dict) and any(isinstance(part, pd.DataFrame) for part in value.values()):
+        return {key: _apart(part) for key, part in value.items()}
+    return value
+
+
+def _together(value: Any) -> Any:
+    if isinstance(value, PlainFrame):
+        return PlainFrame.frame(value)
+    if isinstance(value, dict) and any(isinstance(part, PlainFrame) for part in value.values()):
+        return {key: _together(part) for key, part in value.items()}
+    return value

@@ -1,0 +1,240 @@
+"""`evenmargin compare`: the classifiers that are installed here, on the same folds of a table."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.preprocessing import StandardScaler
+
+from .._files import check_place
+from .._tables import TableEncoder
+from ..auto import EvenMarginClassifier
+from ..operating import Objective, choose_threshold, get_objective
+from ._arguments import parse_objective, parse_time
+from ._fit import Source, learn
+from ._reading import InputError
+from ._voice import Voice
+from ._writing import writing
+
+__all__ = ["PEERS", "Peer", "compare"]
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A classifier of another library, as people use it for unequal classes.
+
+    most : rows above which it would take too long
+    scaled : takes standardised columns
+    """
+
+    name: str
+    home: str
+    kind: str
+    options: dict[str, Any]
+    scaled: bool = False
+    most: float = np.inf
+
+    @property
+    def here(self) -> bool:
+        return find_spec(self.home.split(".")[0]) is not None
+
+    def make(self, y: NDArray[np.bool_], seed: int, jobs: int | None) -> Any:
+        options = dict(self.options)
+        if "scale_pos_weight" in options:
+            options["scale_pos_weight"] = float((~y).sum() / y.sum())
+        made = getattr(import_module(self.home), self.kind)(**options)
+        settable = made.get_params()
+        shared = {"random_state": seed, "n_jobs": jobs or -1}
+        return made.set_params(**{name: value for name, value in shared.items() if name in settable})
+
+
+_BALANCED = {"class_weight": "balanced"}
+PEERS = (
+    Peer("logistic regression", "sklearn.linear_model", "LogisticRegression", _BALANCED | {"max_iter": 1000}, True),
+    Peer("SVC", "sklearn.svm", "SVC", _BALANCED, True, 20_000),
+    Peer("random forest", "sklearn.ensemble", "RandomForestClassifier", _BALANCED | {"n_estimators": 300}),
+    Peer("histogram boosting", "sklearn.ensemble", "HistGradientBoostingClassifier", _BALANCED),
+    Peer("balanced forest", "imblearn.ensemble", "BalancedRandomForestClassifier", {"n_estimators": 300}),
+    Peer("EasyEnsemble", "imblearn.ensemble", "EasyEnsembleClassifier", {}),
+    Peer("LightGBM", "lightgbm", "LGBMClassifier", _BALANCED | {"verbose": -1}),
+    Peer("XGBoost", "xgboost", "XGBClassifier", {"scale_pos_weight": 1.0}),
+    Peer("CatBoost", "catboost", "CatBoostClassifier", {"auto_class_weights": "Balanced", "verbose": 0}),
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The same rows, folds and objective for everyone."""
+
+    X: pd.DataFrame
+    y: NDArray[np.bool_]
+    goal: Any
+    seconds: Any
+    seed: int
+    jobs: int | None
+    tune: bool
+
+    def ours(self, train: Rows, test: Rows) -> tuple[Array, NDArray[np.bool_]]:
+        """Scores of the test rows, and which are called positive, by EvenMarginClassifier."""
+        model = EvenMarginClassifier(
+            self.goal, time_budget=self.seconds, pos_label=True, random_state=self.seed, n_jobs=self.jobs
+        )
+        verdict = model.fit(self.X.iloc[train], self.y[train]).assess(self.X.iloc[test])
+        return verdict["score"].to_numpy(), verdict["prediction"].to_numpy()
+
+    def theirs(self, peer: Peer, train: Rows, test: Rows) -> tuple[Array, NDArray[np.bool_]]:
+        """The same by a peer, at its own cut or, tuned, at the best one on folds of the training rows."""
+        encoder = TableEncoder().fit(self.X.iloc[train], np.ones(len(train)))
+        known, new = encoder.transform(self.X.iloc[train]), encoder.transform(self.X.iloc[test])
+        if peer.scaled:
+            scaler = StandardScaler().fit(known)
+            known, new = scaler.transform(known), scaler.transform(new)
+        model, y = peer.make(self.y[train], self.seed, self.jobs), self.y[train]
+        method = "predict_proba" if hasattr(model, "predict_proba") else "decision_function"
+        cut = None
+        if self.tune:
+            inner = StratifiedKFold(min(5, int(min(y.sum(), (~y).sum()))), shuffle=True, random_state=self.seed)
+            held_out = _positive(cross_val_predict(model, known, y, cv=inner, method=method))
+            cut = choose_threshold(held_out, y, self.goal).threshold
+        model.fit(known, y)
+        scores = _positive(getattr(model, method)(new))
+        return scores, np.asarray(model.predict(new), dtype=np.bool_) if cut is None else scores > cut
+
+
+def compare(
+    voice: Voice, source: Source, *, objective: str, time_budget: str, folds: int, tune: bool, only: list[str],
+    out: Path | None, seed: int, jobs: int | None,
+) -> None:  # fmt: skip
+    """Fit every classifier on every fold, and show them, best first."""
+    goal, seconds = parse_objective(objective), parse_time(time_budget)
+    if out is not None:
+        check_place(out)
+    peers = _chosen(only)
+    lesson = learn(voice, source)
+    y = np.asarray(lesson.y == lesson.positive)
+    folds = _folds(voice, y, folds)
+    slow = [peer.name for peer in peers if len(y) > peer.most]
+    if slow:
+        voice.note(f"Left out, as {len(y):,} rows would take too long: {', '.join(slow)}.")
+    trial = Trial(lesson.X, y, goal, seconds, seed, jobs, tune)
+    methods: dict[str, Callable[[Rows, Rows], Any]] = {"EvenMarginClassifier": trial.ours}
+    methods |= {peer.name: partial(trial.theirs, peer) for peer in peers if peer.name not in slow}
+    splits = list(StratifiedKFold(folds, shuffle=True, random_state=seed).split(lesson.X, y))
+    results = {}
+    with voice.progress("comparing", len(methods) * len(splits)) as advance:
+        for name, method in methods.items():
+            try:
+                results[name] = _judged(method, y, splits, partial(advance, 1, name))
+            except KeyboardInterrupt:
+                if not results:
+                    raise
+                voice.note(f"Stopped at {name}: these were finished.")
+                break
+    _tell(voice, results, get_objective(goal), y, len(splits), tune, out)
+
+
+def _chosen(only: list[str]) -> list[Peer]:
+    """The peers that are here, or those that are asked for."""
+    known = {peer.name.lower(): peer for peer in PEERS}
+    unknown = [name for name in only if name.lower() not in known]
+    if unknown:
+        raise InputError(f"--only {unknown[0]} is unknown: choose among {', '.join(peer.name for peer in PEERS)}.")
+    chosen = [known[name.lower()] for name in only] or [peer for peer in PEERS if peer.here]
+    away = [peer for peer in chosen if not peer.here]
+    if away:
+        raise InputError(f"{away[0].name} is not installed: it is part of {away[0].home.split('.')[0]}.")
+    return chosen
+
+
+def _folds(voice: Voice, y: NDArray[np.bool_], folds: int) -> int:
+    least = int(min(y.sum(), (~y).sum()))
+    if least < 4:
+        raise InputError(f"The rarer class has {least} rows: a comparison needs four, better forty.")
+    if least < 2 * folds:
+        voice.note(f"The rarer class has {least} rows only, so that {least // 2} folds are used.")
+    return min(folds, least // 2)
+
+
+def _judged(
+    method: Callable[[Rows, Rows], Any], y: NDArray[np.bool_], splits: list[tuple[Rows, Rows]],
+    advance: Callable[[], None],
+) -> dict[str, float]:  # fmt: skip
+    """Counts over all folds, and means of areas and seconds."""
+    counts, areas, precisions, seconds = np.zeros(4), [], [], []
+    for train, test in splits:
+        started = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of one fold of many
+            scores, called = method(train, test)
+        seconds.append(time.perf_counter() - started)
+        true = y[test]
+        counts += [np.sum(true & called), np.sum(true & ~called), np.sum(~true & called), np.sum(~true & ~called)]
+        areas.append(roc_auc_score(true, scores))
+        precisions.append(average_precision_score(true, scores))
+        advance()
+    tp, fn, fp, tn = (float(count) for count in counts)
+    return {
+        "tp": tp, "fn": fn, "fp": fp, "tn": tn, "gmean": float(np.sqrt(tp / (tp + fn) * tn / (tn + fp))),
+        "recall": tp / (tp + fn), "precision": tp / (tp + fp) if tp + fp else float("nan"),
+        "roc_auc": float(np.mean(areas)), "average_precision": float(np.mean(precisions)),
+        "seconds": float(np.mean(seconds)),
+    }  # fmt: skip
+
+
+def _tell(
+    voice: Voice, results: dict[str, dict[str, float]], goal: Objective, y: NDArray[np.bool_], folds: int, tune: bool,
+    out: Path | None,
+) -> None:  # fmt: skip
+    counts = {name: [np.array([row[key]]) for key in ("tp", "fn", "fp", "tn")] for name, row in results.items()}
+    ranks = {name: float(goal.rank(*own)[0]) for name, own in counts.items()}
+    table = pd.DataFrame.from_dict(results, orient="index").rename_axis("method")
+    titles = {"gmean": "G-mean", "recall": "recall", "precision": "precision", "roc_auc": "ROC-AUC"}
+    titles |= {"average_precision": "average precision"}
+    if goal.costs is not None:
+        table["cost_per_1000"] = [-1000.0 * ranks[name] for name in table.index]
+        titles = {"cost_per_1000": "cost per 1 000", **titles}
+    table = table.loc[sorted(table.index, key=ranks.__getitem__, reverse=True)]
+    rows = [
+        (name, *(_figure(row[key], key) for key in titles), f"{row['seconds']:.2f}") for name, row in table.iterrows()
+    ]
+    cut = f"cut for {goal} inside each fold" if tune else "at their own cuts"
+    title = f"{folds} folds of {len(y):,} rows, {y.sum():,} of them positive; best {goal} first; others {cut}"
+    voice.table(["", *titles.values(), "seconds"], rows, title=title)
+    voice.facts |= {
+        "objective": str(goal),
+        "folds": folds,
+        "tuned": tune,
+        "methods": table.reset_index().to_dict("records"),
+    }
+    if out is not None:
+        with writing(out) as write:
+            write(table.reset_index())
+        voice.done = True
+        voice.facts["out"] = out
+        voice.say(f"figures: {out}")
+
+
+def _figure(value: float, key: str) -> str:
+    if np.isnan(value):
+        return "unknown"
+    return f"{value:,.1f}" if key == "cost_per_1000" else f"{value:.3f}"
+
+
+def _positive(scores: Any) -> Array:
+    return np.asarray(scores[:, 1] if np.ndim(scores) == 2 else scores, dtype=np.float64)

@@ -1,0 +1,188 @@
+"""`evenmargin fit`: from a file with a rare class to a model and a report."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from .. import persistence
+from .._files import check_place
+from ..auto import EvenMarginClassifier
+from ..operating import expected_cost, get_objective
+from ._arguments import parse_objective, parse_time
+from ._columns import Schema, prepare
+from ._reading import InputError, fingerprint, open_table
+from ._voice import Voice
+
+__all__ = ["Lesson", "Source", "digest", "fit", "learn", "made_by", "take_weights", "tell_estimates"]
+
+TITLES = {
+    "gmean": "G-mean",
+    "recall": "recall",
+    "specificity": "specificity",
+    "precision": "precision",
+    "f1": "F1",
+    "roc_auc": "ROC-AUC",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Which table, and how to read it."""
+
+    data: str
+    target: str
+    positive: str | None = None
+    drop: list[str] = field(default_factory=list)
+    keep: list[str] = field(default_factory=list)
+    weight: str | None = None
+    encoding: str = "utf-8"
+    separator: str | None = None
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Rows to learn from."""
+
+    name: str
+    X: pd.DataFrame
+    y: NDArray[Any]
+    weight: NDArray[np.float64] | None
+    schema: Schema
+    positive: Any
+    notes: list[str]
+    ids: NDArray[Any] | None
+
+
+def learn(voice: Voice, source: Source) -> Lesson:
+    """Read a table and see what can be learned from it."""
+    with voice.busy(f"reading {source.data}"):
+        file = open_table(source.data, encoding=source.encoding, separator=source.separator)
+        frame, weight = take_weights(file.read(), source.weight, file.name)
+        ready = prepare(frame, source.target, source.positive, drop=source.drop, keep=source.keep)
+    for note in ready.notes:
+        voice.note(note)
+    if weight is not None:
+        weight = weight[ready.rows]
+    return Lesson(
+        file.name,
+        ready.X,
+        ready.y,
+        weight,
+        ready.schema,
+        ready.positive,
+        ready.notes,
+        _ids(frame[ready.rows], ready.schema),
+    )
+
+
+def _ids(frame: pd.DataFrame, schema: Schema) -> NDArray[Any] | None:
+    """Names for the rows: the first column that was left out and names each of them."""
+    named = (frame[name] for name in schema.left_out)
+    return next((column.to_numpy() for column in named if column.notna().all() and column.is_unique), None)
+
+
+def take_weights(frame: pd.DataFrame, column: str | None, name: str) -> tuple[pd.DataFrame, NDArray[np.float64] | None]:
+    """The frame without its column of weights, and the weights."""
+    if column is None:
+        return frame, None
+    if column not in frame.columns:
+        raise InputError(f"{name} has no column {column!r} for --weight.")
+    weight = pd.to_numeric(frame[column], errors="coerce").to_numpy(np.float64)
+    wrong = np.flatnonzero(~(weight >= 0) | np.isinf(weight))
+    if wrong.size:
+        value = frame[column].iloc[wrong[0]]
+        raise InputError(
+            f"Column {column!r} for --weight has {value!r} in row {wrong[0] + 1}: weights are numbers from 0."
+        )
+    return frame.drop(columns=column), weight
+
+
+def fit(
+    voice: Voice, source: Source, *, objective: str, time_budget: str, model: Path | None, report: Path | None,
+    seed: int, jobs: int | None,
+) -> None:  # fmt: skip
+    """Learn, say what to expect, and keep the model and the report where that is asked for."""
+    goal, seconds = parse_objective(objective), parse_time(time_budget)
+    for place in (model, report):
+        if place is not None:
+            check_place(place)
+    lesson = learn(voice, source)
+    machine = EvenMarginClassifier(
+        goal, time_budget=seconds, pos_label=lesson.positive, random_state=seed, n_jobs=jobs, verbose=int(voice.lively)
+    )
+    machine.fit(lesson.X, lesson.y, sample_weight=lesson.weight)
+    tell_estimates(voice, machine)
+    if model is not None:
+        notes = {
+            "table": lesson.schema.to_notes(), "source": lesson.name, "rows": len(lesson.X), "said": lesson.notes,
+            "digest": digest(lesson.X, lesson.y), "weight": source.weight,
+        }  # fmt: skip
+        persistence.save(machine, model, notes=notes)
+        voice.done = True
+        voice.facts["model"] = str(model)
+        voice.say(f"model:  {model}")
+    if report is not None:
+        from ..report import write_report
+
+        with voice.busy("writing the report"):
+            write_report(
+                report, machine, lesson.X, lesson.y, sample_weight=lesson.weight, training=True,
+                title=f"{lesson.schema.target}: {lesson.positive}", notes=lesson.notes, rows=lesson.ids,
+                provenance=made_by(lesson.name),
+            )  # fmt: skip
+        voice.facts["report"] = str(report)
+        voice.say(f"report: {report}")
+    if model is None and report is None:
+        voice.note("Nothing was kept: --model out.skops keeps the model, --report out.html a report.")
+
+
+def digest(X: pd.DataFrame, y: NDArray[Any]) -> str:
+    """By which rows that a model was fitted on are known again."""
+    return fingerprint(X.reset_index(drop=True)) + fingerprint(pd.DataFrame({"y": y}))
+
+
+def made_by(name: str) -> dict[str, str]:
+    """Where a report comes from."""
+    return {"file": name, "command": shlex.join(["evenmargin", *sys.argv[1:]])}
+
+
+def tell_estimates(voice: Voice, machine: EvenMarginClassifier) -> None:
+    """A short table: what to expect of rows that were not trained on."""
+    estimates = machine.estimates_
+    voice.facts |= {
+        "classes": machine.classes_.tolist(),
+        "positive": machine.pos_label_,
+        "objective": machine.objective_,
+        "threshold": machine.threshold_,
+        "probability_threshold": machine.probability_threshold_,
+        "estimates": {name: dict(row) for name, row in estimates.iterrows()},
+        "summary": {title.strip(): text for title, text in machine.summary_.lines},
+    }
+    rows = []
+    for name, title in TITLES.items():
+        value, low, high = estimates.loc[name]
+        rows.append((title, _figure(value), f"{_figure(low)} to {_figure(high)}"))
+    tp, fn, fp, tn = machine.operating_curve_.loc[0, ["tp", "fn", "fp", "tn"]]
+    if get_objective(machine.objective).costs is not None:
+        rates = estimates["value"]
+        cost = expected_cost(rates["recall"], rates["specificity"], tp + fn, fp + tn, machine.objective)
+        voice.facts["cost_per_1000"] = {name: 1000.0 * figure for name, figure in cost._asdict().items()}
+        value, low, high = (f"{1000.0 * figure:,.0f}" for figure in cost)
+        rows.append(("cost of 1,000 rows", value, f"{low} to {high}"))
+    title = (
+        f"{machine.pos_label_!s}: {(tp + fn) / (tp + fn + fp + tn):.2%} of the rows, called so above a probability of "
+        f"{machine.probability_threshold_:.3g} (for {machine.objective_})"
+    )
+    voice.table(["to expect of new rows", "", "95 % interval"], rows, title=title)
+
+
+def _figure(value: float) -> str:
+    return "unknown" if np.isnan(value) else f"{value:.3f}"

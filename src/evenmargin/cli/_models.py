@@ -1,0 +1,105 @@
+"""A model from a file, and the columns that it asks of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .. import persistence
+from ._columns import Matcher, Schema
+from ._reading import InputError, TableFile, quoted
+
+__all__ = ["Loaded", "open_model"]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model with what its file says of it.
+
+    `schema` is what `fit` learned of the table. A model that was saved from Python has
+    none, and takes its columns by name, or in their order.
+    """
+
+    path: Path
+    model: Any
+    manifest: persistence.Manifest
+    schema: Schema | None = None
+
+    @property
+    def positive(self) -> Any:
+        """The label that probabilities and scores speak for, of two classes."""
+        named = getattr(self.model, "pos_label_", None)
+        return self.model.classes_[1] if named is None else named
+
+    @property
+    def words(self) -> list[str]:
+        """Columns whose values stay as they stand in a text file."""
+        return [] if self.schema is None else self.schema.words
+
+    def columns(self, given: Sequence[str], beside: Sequence[str] = ()) -> list[str]:
+        """What to read of a table for the model; where it has no names, all but those that are for something else."""
+        if self.schema is not None:
+            return self.schema.names
+        names = getattr(self.model, "feature_names_in_", None)
+        return [name for name in given if name not in beside] if names is None else [str(name) for name in names]
+
+    def taker(self, file: TableFile) -> Taker:
+        """What makes rows for the model of pieces of a table; refuses a table that lacks columns."""
+        if self.schema is None:
+            return Taker(self.model, file)
+        matcher = Matcher(self.schema)
+        matcher.check(file.columns, file.lacks(self.schema.names))
+        return Taker(self.model, file, matcher)
+
+
+class Taker:
+    """Pieces of a table as a model takes them."""
+
+    def __init__(self, model: Any, file: TableFile, matcher: Matcher | None = None) -> None:
+        self.matcher, self.names = matcher, getattr(model, "feature_names_in_", None)
+        self.count = getattr(model, "n_features_in_", None)
+        known = set(file.columns if self.names is None else self.names)
+        if matcher is not None:
+            known = {*matcher.schema.names, *matcher.schema.left_out, matcher.schema.target}
+        self.extra = [name for name in file.columns if name not in known]
+        if matcher is None and self.names is not None:
+            missing = [str(name) for name in self.names if name not in set(file.columns)]
+            if missing:
+                raise InputError(f"{file.name} has no column {quoted(missing)}, which the model needs.")
+
+    def __call__(self, piece: pd.DataFrame) -> Any:
+        if self.matcher is not None:
+            return self.matcher(piece)
+        if self.names is not None:
+            return piece[list(self.names)]
+        if self.count is not None and piece.shape[1] != self.count:
+            raise InputError(
+                f"The model takes {self.count} columns, known by their order only, and the table has {piece.shape[1]}: "
+                "leave out the others, or fit it on a table with names."
+            )
+        try:
+            return piece.to_numpy(np.float64, na_value=np.nan)
+        except (TypeError, ValueError):
+            wrong = [name for name in piece if not pd.api.types.is_numeric_dtype(piece[name])]
+            raise InputError(f"The model takes numbers, and column {quoted(wrong)} holds something else.") from None
+
+    def notes(self, used: Sequence[str] = ()) -> list[str]:
+        """What people should know of the pieces so far; `used` were of use for something else."""
+        extra = [name for name in self.extra if name not in used]
+        said = [f"Not used: {quoted(extra)}, unknown to the model."] if extra else []
+        return said if self.matcher is None else said + self.matcher.notes()
+
+
+def open_model(path: Path) -> Loaded:
+    """Load a model file; nothing in it is run."""
+    model = persistence.load(path)
+    manifest = persistence.read_manifest(path)
+    if not (hasattr(model, "predict") and hasattr(model, "classes_")):
+        raise InputError(f"{path} holds a {type(model).__name__}, which is no fitted classifier.")
+    table = manifest.notes.get("table")
+    return Loaded(path, model, manifest, None if table is None else Schema.from_notes(table))

@@ -1,0 +1,123 @@
+"""`evenmargin predict`: a table through a model, in pieces, so that its size does not matter."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .._files import check_place
+from ..auto import EvenMarginClassifier
+from ._models import Loaded, open_model
+from ._reading import InputError, open_table
+from ._voice import Voice
+from ._writing import writing
+
+__all__ = ["Judge", "predict"]
+
+_VALUES = 2_000_000  # of a piece: 16 MB
+_PIECE = 1_000, 100_000  # rows of it, at least and at most
+
+
+def predict(
+    voice: Voice, path: Path, data: str, *, out: Path | None, threshold: float | None, keep: list[str],
+    encoding: str, separator: str | None,
+) -> None:  # fmt: skip
+    """Score a table and write a row for each of its rows."""
+    started = time.perf_counter()
+    if out is not None:
+        check_place(out)
+    loaded = open_model(path)
+    judge = Judge(loaded, threshold)
+    file = open_table(data, encoding=encoding, separator=separator)
+    unknown = [name for name in keep if name not in file.columns]
+    if unknown:
+        raise InputError(f"{file.name} has no column {unknown[0]!r} to keep.")
+    if taken := set(keep) & {"prediction", "probability", "score"}:
+        raise InputError(f"--keep {min(taken)}: the scores have a column of that name; give yours another one.")
+    take, columns = loaded.taker(file), loaded.columns(file.columns, keep)
+    beside = [name for name in keep if name not in columns]
+    # What is copied from a text file stays as it stands there.
+    words = [*loaded.words, *(beside if file.format in ("csv", "tsv") else [])]
+    size = int(np.clip(_VALUES // (len(columns) + len(beside)), *_PIECE))
+    rows, called = 0, 0
+    with voice.progress("scoring", None) as advance, writing(out) as write:
+        for piece in file.pieces(size, columns=[*columns, *beside], words=words):
+            verdict = judge(take(piece.drop(columns=beside)))
+            write(pd.concat([piece[keep].reset_index(drop=True), verdict], axis=1) if keep else verdict)
+            rows += len(piece)
+            called += judge.count(verdict)
+            advance(len(piece), f"{rows:,} rows")
+    for note in take.notes(keep):
+        voice.note(note)
+    voice.done = True
+    seconds = time.perf_counter() - started
+    share = f"{called:,} of {rows:,} rows are called {judge.positive}" if judge.two else f"{rows:,} rows"
+    voice.say(f"{share}; {seconds:.1f} s.", aside=True)
+    if out is not None:
+        voice.say(f"scores: {out}", aside=True)
+    voice.facts |= {"rows": rows, "called": called if judge.two else None, "seconds": seconds, "out": out}
+
+
+class Judge:
+    """What a model says of rows: prediction, probability and score, as far as it has them."""
+
+    def __init__(self, loaded: Loaded, threshold: float | None = None) -> None:
+        self.model, self.threshold = loaded.model, threshold
+        self.classes = np.asarray(self.model.classes_)
+        self.two = self.classes.size == 2
+        self.positive = loaded.positive if self.two else None
+        self.probable, self.scored = (hasattr(self.model, name) for name in ("predict_proba", "decision_function"))
+        if threshold is not None:
+            self._check(threshold)
+
+    def __call__(self, X: Any) -> pd.DataFrame:
+        if isinstance(self.model, EvenMarginClassifier):
+            verdict = self.model.assess(X)
+            columns = {name: verdict[name].to_numpy() for name in verdict}
+            codes = np.searchsorted(self.classes, columns.pop("prediction"))
+        else:
+            columns = self._columns(X)
+            codes = np.searchsorted(self.classes, self.model.predict(X))
+        if self.threshold is not None:
+            own = columns["probability" if self.probable else "score"] > self.threshold
+            codes = np.where(own == (self.classes[1] == self.positive), 1, 0)
+        # A column of words is small and quick to write as codes.
+        numbers = self.classes.dtype.kind in "biuf"
+        labels = self.classes[codes] if numbers else pd.Categorical.from_codes(codes, self.classes)
+        return pd.DataFrame({"prediction": labels, **columns})
+
+    def count(self, verdict: pd.DataFrame) -> int:
+        """Rows that are called positive."""
+        return int(np.count_nonzero(verdict["prediction"] == self.positive)) if self.two else 0
+
+    def _columns(self, X: Any) -> dict[str, Any]:
+        columns: dict[str, Any] = {}
+        place = 1 if not self.two or self.classes[1] == self.positive else 0
+        if self.probable:
+            shares = self.model.predict_proba(X)
+            if self.two:
+                columns["probability"] = shares[:, place]
+            else:
+                columns |= {f"probability {label}": shares[:, k] for k, label in enumerate(self.classes)}
+        if self.scored:
+            scores = self.model.decision_function(X)
+            if scores.ndim == 1:
+                columns["score"] = scores if place == 1 else -scores
+            elif scores.shape[1] == self.classes.size:
+                columns |= {f"score {label}": scores[:, k] for k, label in enumerate(self.classes)}
+        return columns
+
+    def _check(self, threshold: float) -> None:
+        if not self.two:
+            raise InputError(f"--threshold is for two classes, and this model has {self.classes.size}.")
+        if not (self.probable or self.scored):
+            raise InputError("--threshold needs a model with probabilities or scores, and this one has neither.")
+        if self.probable and not 0 <= threshold <= 1:
+            raise InputError(f"--threshold {threshold:g} is for a probability: it must lie between 0 and 1.")
+        if isinstance(self.model, EvenMarginClassifier) and 0 < threshold < 1:
+            self.model.set_operating_point(probability=threshold)  # scores are measured from there, too
+            self.threshold = None

@@ -1,0 +1,183 @@
+"""What the command says, to people or to machines, and how it ends.
+
+Results go to standard output; notes, progress and errors to standard error. With
+`--json` standard output is one JSON document, whatever happens. Exit codes: 0, it
+was done; 1, the work failed; 2, the input or the call was wrong; 130, Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+__all__ = ["FAILED", "STOPPED", "WRONG", "Voice", "shown", "speaking"]
+
+FAILED, WRONG, STOPPED = 1, 2, 130
+
+
+class Voice:
+    """Says things in whatever letters the terminal has.
+
+    Attributes
+    ----------
+    facts : dict
+        What `--json` prints.
+    """
+
+    def __init__(self, *, as_json: bool = False, quiet: bool = False, debug: bool = False) -> None:
+        self.json, self.quiet, self.debug = as_json, quiet, debug
+        self.out, self.err = Console(), Console(stderr=True)
+        self.facts: dict[str, Any] = {}
+        self.notes: list[str] = []
+        self.done = False
+
+    @property
+    def lively(self) -> bool:
+        """Whether someone is watching."""
+        return self.err.is_terminal and not (self.quiet or self.json)
+
+    def say(self, text: str = "", *, aside: bool = False) -> None:
+        """A line of the result; aside: on standard error, where the other has something else."""
+        if not (self.quiet or self.json):
+            console = self.err if aside else self.out
+            console.print(shown(console, text), markup=False, highlight=False, soft_wrap=True)
+
+    def note(self, text: str) -> None:
+        """A word on the way; each only once."""
+        if text in self.notes:
+            return
+        self.notes.append(text)
+        if not (self.quiet or self.json):
+            self.err.print(shown(self.err, text), style="yellow", markup=False, highlight=False, soft_wrap=True)
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
+        """Words to the left, figures to the right."""
+        if self.quiet or self.json:
+            return
+        if title is not None:
+            self.say(title)
+        table = Table(box=box.SIMPLE_HEAD)
+        for place, name in enumerate(columns):
+            table.add_column(shown(self.out, name), justify="right" if place else "left", no_wrap=not place)
+        for row in rows:
+            table.add_row(*(shown(self.out, cell).replace("[", r"\[") for cell in row))
+        self.out.print(table)
+
+    def show(self, picture: Any) -> None:
+        """Something that rich can print."""
+        if not (self.quiet or self.json):
+            self.out.print(picture)
+
+    def wrong(self, sentence: str) -> None:
+        """What is wrong; work goes on."""
+        self.err.print(shown(self.err, sentence), style="red", markup=False, highlight=False, soft_wrap=True)
+
+    @contextmanager
+    def busy(self, what: str) -> Iterator[None]:
+        """A sign of life during a step without steps."""
+        if not self.lively:
+            yield
+            return
+        with self.err.status(shown(self.err, what)):
+            yield
+
+    @contextmanager
+    def progress(self, what: str, total: float | None) -> Iterator[Any]:
+        """A function that moves a bar on by so much."""
+        if not self.lively:
+            yield lambda step, note="": None
+            return
+        with Progress(console=self.err, transient=True) as bars:
+            task = bars.add_task(shown(self.err, what), total=total)
+
+            def advance(step: float, note: str = "") -> None:
+                bars.update(task, advance=step, description=shown(self.err, f"{what} {note}".strip()))
+
+            yield advance
+
+    def fail(self, sentence: str, status: int) -> typer.Exit:
+        """Say what is wrong; the exception that ends the command."""
+        if self.debug and sys.exc_info()[0] is not None:
+            traceback.print_exc()
+        if self.json:
+            print(json.dumps({"error": sentence, "exit_code": status, "notes": self.notes}))
+        self.wrong(sentence)
+        return typer.Exit(status)
+
+    def close(self) -> None:
+        if self.json:
+            print(json.dumps(_plain({**self.facts, "notes": self.notes}), allow_nan=False))
+            sys.stdout.flush()
+
+
+@contextmanager
+def speaking(*, as_json: bool = False, quiet: bool = False, debug: bool = False) -> Iterator[Voice]:
+    """A voice for the command in the block, whose errors become one sentence and an exit code."""
+    voice = Voice(as_json=as_json, quiet=quiet, debug=debug)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning):
+                warnings.simplefilter("ignore", category)  # not the user's
+            warnings.showwarning = lambda message, *rest: voice.note(_one_line(message))
+            yield voice
+        voice.close()
+    except typer.Exit:
+        raise
+    except KeyboardInterrupt:
+        said = "Stopped." if voice.done else "Stopped: nothing was written."
+        raise voice.fail(said, STOPPED) from None
+    except BrokenPipeError:
+        # Whoever read the output has gone; nothing is left to say, nor to flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(FAILED) from None
+    except MemoryError:
+        raise voice.fail("There is not enough memory for this.", FAILED) from None
+    except OSError as error:
+        raise voice.fail(_system_words(error), WRONG) from None
+    except (ValueError, ImportError) as error:
+        raise voice.fail(_one_line(error), WRONG) from None
+    except Exception as error:
+        hint = "" if debug else " (--debug shows where)"
+        raise voice.fail(f"Something went wrong: {type(error).__name__}: {_one_line(error)}{hint}", FAILED) from None
+
+
+def shown(console: Console, text: str) -> str:
+    """Text with marks in the place of letters that the terminal has not."""
+    return text.encode(console.encoding, errors="replace").decode(console.encoding)
+
+
+def _one_line(error: object) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _system_words(error: OSError) -> str:
+    if error.filename is None or error.strerror is None:
+        return _one_line(error)
+    return f"{error.filename}: {error.strerror}."
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: no NaN, no NumPy, no paths."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(own) for key, own in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(own) for own in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -1,0 +1,46 @@
+"""Models as ONNX: one file that predicts without Python, with preprocessing, boundary and probabilities.
+
+    to_onnx       the model as an `onnx.ModelProto`
+    export_onnx   the same in a file
+    check_onnx    whether onnxruntime says what the model says
+    onnx_inputs   rows as the arrays that onnxruntime is fed
+
+What can be exported: `LinearSVM`, `KernelSVM` (but not with a precomputed kernel or a
+function), `ZAdjustedClassifier` around these or scikit-learn's `SVC` and `NuSVC`,
+`EvenMarginClassifier`, and pipelines of steps that skl2onnx knows (and
+`StratifiedNystroem`) that end in one of them. Importing this module also registers
+converters with skl2onnx, so that ``skl2onnx.to_onnx(pipeline, X)`` works.
+
+Inputs. A model that was fitted on an array has one input ``X`` of shape (n, d), float if
+it was fitted on float32, else double. A model that was fitted on a frame has an input of
+shape (n, 1) for each column, by its name. Numbers are double, NaN where they are
+missing; booleans are numbers, 0 and 1; dates are days since 1970-01-01 and spans of time
+are days; categories are strings, of which the empty one is missing (unless the training
+rows had the empty string as a category; then "(missing)" is). `onnx_inputs` does all that.
+
+Outputs. ``label`` (n,), ``probabilities`` (n, k) where the model has them, and ``scores``
+as `decision_function` gives them: (n,) for two classes, (n, k) for more. An output whose
+name a column has already is called ``label_out`` and so on.
+
+Precision. The graph computes in double. It differs from a model that predicts in double by
+1e-8 of the largest score or less, and from one that predicts in float32 by the rounding
+of that model: `BOUND` of the largest score for the machines, `COMMITTEE_BOUND` for
+`EvenMarginClassifier` (of rows that it was fitted on; of new rows a tenth of that). Labels
+are the same but for rows that are as near to the boundary.
+
+A graph does not refuse bad rows. Where `predict` would raise, for infinite or missing
+values, it gives some score.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from ._check import BOUND, COMMITTEE_BOUND, Check, check_onnx
+from ._convert import export_onnx, onnx_inputs, to_onnx
+from ._register import register
+
+__all__ = ["BOUND", "COMMITTEE_BOUND", "Check", "check_onnx", "export_onnx", "onnx_inputs", "to_onnx"]
+
+if find_spec("skl2onnx") is not None:
+    register()

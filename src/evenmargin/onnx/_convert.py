@@ -1,0 +1,214 @@
+"""From a fitted model to an ONNX graph, and from rows to what the graph is fed."""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+
+from .. import __version__
+from .._files import replace_file
+from .._validation import check_is_fitted
+from ..kernel import KernelSVM
+from ..zsvm import ZAdjustedClassifier
+from ._inputs import Input, feed, inputs_of
+from ._machines import kernel_of, unwrapped
+from ._register import CLASSIFIERS, imputed, labels_of
+
+__all__ = ["export_onnx", "need", "onnx_inputs", "to_onnx"]
+
+_OPSET = 21  # the newest that onnxruntime 1.20 runs
+_MOST = 2**31 - 1  # bytes of a protobuf
+
+
+def to_onnx(model: Any, X: Any = None) -> Any:
+    """A fitted model as an ONNX graph; see the module.
+
+    Parameters
+    ----------
+    model : a fitted estimator
+    X : DataFrame or array-like of shape (n_samples, n_features), default=None
+        Some rows. Needed for pipelines that were fitted on a frame only, to tell which
+        columns are numbers and which are categories.
+
+    Returns
+    -------
+    onnx.ModelProto
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from evenmargin import KernelSVM
+    >>> from evenmargin.onnx import to_onnx
+    >>> X, y = make_classification(weights=[0.9], random_state=0)
+    >>> proto = to_onnx(KernelSVM(class_weight="balanced").fit(X, y))
+    >>> [output.name for output in proto.graph.output]
+    ['label', 'scores']
+    """
+    need("skl2onnx")
+    check_is_fitted(model)
+    model = _supported(model)
+    labels_of(model.classes_)  # or they are refused
+    inputs = inputs_of(model, X)
+    if any(own.name == "" for own in inputs):
+        raise ValueError("A column of X has the empty name, and an input of ONNX cannot: give it another.")
+    proto = _converted(model, inputs)
+    _rename(proto, [own.name for own in inputs])
+    _describe(proto, model)
+    if proto.ByteSize() > _MOST:
+        raise ValueError("The model is larger than the 2 GB of an ONNX file: fit it on fewer rows.")
+    return proto
+
+
+def export_onnx(model: Any, path: str | os.PathLike[str], X: Any = None) -> Path:
+    """Write a fitted model to an ONNX file, which appears whole or not at all.
+
+    Parameters
+    ----------
+    model : a fitted estimator
+    path : path-like
+    X : DataFrame or array-like of shape (n_samples, n_features), default=None
+        Some rows, as in `to_onnx`.
+
+    Returns
+    -------
+    Path
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import make_classification
+    >>> from evenmargin import LinearSVM
+    >>> from evenmargin.onnx import check_onnx, export_onnx
+    >>> X, y = make_classification(weights=[0.9], random_state=0)
+    >>> model = LinearSVM().fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     check_onnx(export_onnx(model, Path(folder) / "model.onnx"), model, X).wrong_labels
+    0
+    """
+    return replace_file(path, to_onnx(model, X).SerializeToString())
+
+
+def onnx_inputs(model: Any, X: Any) -> dict[str, NDArray[Any]]:
+    """Rows as the arrays that the graph of a model is fed.
+
+    Parameters
+    ----------
+    model : the fitted estimator that was exported
+    X : DataFrame or array-like of shape (n_samples, n_features)
+
+    Returns
+    -------
+    dict of str to ndarray
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from evenmargin import LinearSVM
+    >>> from evenmargin.onnx import onnx_inputs
+    >>> onnx_inputs(LinearSVM().fit([[0.0], [1.0]], [0, 1]), [[2.0]])
+    {'X': array([[2.]])}
+    """
+    check_is_fitted(model)
+    model = _supported(model)
+    return feed(model, inputs_of(model, X), X)
+
+
+def need(name: str) -> None:
+    """Say what to install where a package is missing."""
+    if find_spec(name) is None:
+        raise ImportError(f'Models as ONNX need {name}: pip install "evenmargin[onnx]".')
+
+
+# --- steps ---
+
+
+def _supported(model: Any) -> Any:
+    """The model with nothing around it that has no part in predicting; others are refused."""
+    steps, last = unwrapped(model)
+    if type(last) not in CLASSIFIERS:
+        inner = next((name for name in ("best_estimator_", "estimator_") if hasattr(last, name)), None)
+        hint = f" (perhaps its {inner})" if inner else ""
+        raise ValueError(
+            f"{type(last).__name__} cannot be exported{hint}: LinearSVM, KernelSVM, ZAdjustedClassifier and "
+            "EvenMarginClassifier can, and pipelines that end in one of them."
+        )
+    if isinstance(last, ZAdjustedClassifier):
+        kernel_of(unwrapped(last.estimator_)[1])
+    elif isinstance(last, KernelSVM):
+        kernel_of(last)
+    if not steps:
+        return last
+    return Pipeline([(f"step{k}", step) for k, step in enumerate([*steps, last])])
+
+
+def _converted(model: Any, inputs: list[Input]) -> Any:
+    from skl2onnx import convert_sklearn
+    from skl2onnx.common import data_types as types
+    from skl2onnx.common.exceptions import MissingConverter, MissingShapeCalculator
+
+    kinds = {str: types.StringTensorType, np.float32: types.FloatTensorType, np.float64: types.DoubleTensorType}
+    declared = [(own.name, kinds[own.dtype]([None, own.width])) for own in inputs]
+    name = type(unwrapped(model)[1]).__name__
+    try:
+        return convert_sklearn(
+            model, name, declared, target_opset=_OPSET, custom_conversion_functions={SimpleImputer: imputed}
+        )
+    except (MissingConverter, MissingShapeCalculator, NotImplementedError, RuntimeError, TypeError) as error:
+        words = " ".join(str(error).split())
+        raise ValueError(f"skl2onnx cannot convert a step of this pipeline: {words[:200]}") from error
+
+
+def _rename(proto: Any, columns: list[str]) -> None:
+    """Inputs by the names of their columns: skl2onnx has made identifiers of them."""
+    names = {own.name: column for own, column in zip(proto.graph.input, columns, strict=True)}
+    taken = set(columns)
+
+    def new(name: str) -> str:
+        if name in names:
+            return names[name]
+        while name in taken:
+            name += "_out"
+        return name
+
+    def rename(graph: Any) -> None:
+        for one in [*graph.input, *graph.output, *graph.initializer, *graph.value_info]:
+            one.name = new(one.name)
+        for node in graph.node:
+            node.input[:] = [new(name) for name in node.input]
+            node.output[:] = [new(name) for name in node.output]
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    rename(attribute.g)
+
+    rename(proto.graph)
+
+
+def _describe(proto: Any, model: Any) -> None:
+    """What the model is, in the file itself."""
+    from onnx import helper
+
+    last = unwrapped(model)[1]
+    facts: dict[str, Any] = {
+        "evenmargin_version": __version__,
+        "model": type(last).__name__,
+        "classes": labels_of(last.classes_).tolist(),
+    }
+    for name in ("threshold_", "z_", "pos_label_", "objective_"):
+        if hasattr(last, name):
+            value = getattr(last, name)
+            facts[name.rstrip("_")] = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    proto.producer_name, proto.producer_version, proto.domain = "evenmargin", __version__, ""
+    helper.set_model_props(proto, {name: _text(value) for name, value in facts.items()})
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)

@@ -1,0 +1,182 @@
+"""Nodes of an ONNX graph, written as calls.
+
+`Graph` stands on what skl2onnx hands to a converter. A node is a call that returns the
+name of its result; names go in as they are, and arrays and numbers become constants:
+
+    scores = g("Add", g("MatMul", rows, coef.T), intercept)
+
+Numbers are double. All operators here have double kernels in onnxruntime on the CPU,
+and mean the same from opset 13 on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["LEAST_OPSET", "Graph"]
+
+LEAST_OPSET = 13  # from which axes are inputs
+
+
+class Graph:
+    """Calls that add nodes; see the module.
+
+    Parameters
+    ----------
+    scope, container : what skl2onnx gives to a converter
+    numbers : iterator of int, optional
+        For names: left alone, skl2onnx tries all numbers from 1 on for each.
+    """
+
+    def __init__(self, scope: Any, container: Any, numbers: Iterator[int] | None = None) -> None:
+        if container.target_opset < LEAST_OPSET:
+            raise ValueError(f"evenmargin's models need an opset of {LEAST_OPSET} or more: raise target_opset.")
+        self.scope, self.container = scope, container
+        self.numbers = numbers or count(len(scope.onnx_variable_names))
+
+    def __call__(self, op: str, *inputs: Any, out: str | None = None, **attributes: Any) -> str:
+        """Add a node; `out` is the name of its result where that is given."""
+        names = [one if isinstance(one, str) else self.constant(one) for one in inputs]
+        result = out or self.name()
+        title = self.scope.get_unique_operator_name(f"{op}{next(self.numbers)}")
+        self.container.add_node(op, names, [result], name=title, **attributes)
+        return result
+
+    def name(self) -> str:
+        """A name that nothing has."""
+        return str(self.scope.get_unique_variable_name(f"x{next(self.numbers)}"))
+
+    def constant(self, value: Any) -> str:
+        from onnx import TensorProto, numpy_helper
+
+        array, name = np.asarray(value), self.name()
+        if array.dtype.kind in "UO":
+            words = [str(word).encode() for word in array.ravel()]
+            self.container.add_initializer(name, TensorProto.STRING, list(array.shape), words)
+        else:
+            tensor = numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
+            self.container.add_initializer(name, tensor.data_type, list(array.shape), tensor)
+        return name
+
+    def double(self, value: Any) -> str:
+        """In double: an array of float32 stays so in the file, and is cast when the model is loaded."""
+        if isinstance(value, np.ndarray) and value.dtype == np.float64:
+            return self.constant(value)
+        return self.cast(value, np.float64)
+
+    def cast(self, value: Any, dtype: Any) -> str:
+        from onnx import helper
+
+        return self("Cast", value, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def flat(self, value: str) -> str:
+        """A column as a vector."""
+        return self("Reshape", value, np.array([-1]))
+
+    def columns(self, value: str, which: Any) -> str:
+        return self("Gather", value, np.asarray(which, dtype=np.int64), axis=1)
+
+    def beside(self, *values: str) -> str:
+        """Next to each other."""
+        return values[0] if len(values) == 1 else self("Concat", *values, axis=1)
+
+    def total(self, value: str) -> str:
+        """The sum of each row, as a column."""
+        return self("ReduceSum", value, np.array([1]), keepdims=1)
+
+    def clipped(self, value: str, low: Any, high: Any) -> str:
+        return self("Min", self("Max", value, low), high)
+
+    def interpolated(self, x: str, knots: list[NDArray[np.float64]], values: list[NDArray[np.float64]]) -> str:
+        """`np.interp` of each column of x, digit for digit: one binary search in all columns at once."""
+        steps = int(np.ceil(np.log2(max(own.size for own in knots))))
+        shape = (len(knots), 2**steps)
+        place, height, slope = np.full(shape, np.inf), np.zeros(shape), np.zeros(shape)
+        for row, (own, level) in enumerate(zip(knots, values, strict=True)):
+            place[row, : own.size], height[row, : own.size] = own, level
+            apart = np.diff(own)
+            slope[row, : own.size - 1] = np.diff(level) / np.where(apart > 0, apart, 1.0)
+        first, last = np.array([own[0] for own in knots]), np.array([own[-1] for own in knots])
+        x = self.clipped(x, first, last)
+        table = self.constant(place.ravel())
+        found = self.constant(np.arange(shape[0], dtype=np.int64) * shape[1])
+        for step in 2 ** np.arange(steps)[::-1]:
+            further = self("Add", found, np.int64(step))
+            found = self("Where", self("LessOrEqual", self("Gather", table, further), x), further, found)
+        rise = self("Mul", self("Gather", slope.ravel(), found), self("Sub", x, self("Gather", table, found)))
+        return self("Add", rise, self("Gather", height.ravel(), found))
+
+    # --- loops ---
+
+    def _inner(self) -> Graph:
+        return Graph(self.scope, _Body(self.container.target_opset), self.numbers)
+
+    def in_blocks(self, rows: str, step: int, width: int, build: Callable[[Graph, str], str]) -> str:
+        """`build` of some rows at a time, one below the other: memory is that of a block, whatever the rows.
+
+        Nothing of the surrounding graph but `rows` may be used in it: skl2onnx sorts nodes
+        by the inputs of the loop, and these tell of `rows` only.
+        """
+        from onnx import TensorProto, helper
+
+        body = self._inner()
+        turn, going, before = self.name(), self.name(), self.name()
+        start = body("Mul", body("Reshape", turn, np.array([1])), np.array([step]))
+        block = body("Slice", rows, start, body("Add", start, np.array([step])), np.array([0]))
+        after = body("Concat", before, build(body, block), axis=0)
+        inputs = [
+            helper.make_tensor_value_info(turn, TensorProto.INT64, []),
+            helper.make_tensor_value_info(going, TensorProto.BOOL, []),
+            helper.make_tensor_value_info(before, TensorProto.DOUBLE, [None, width]),
+        ]
+        outputs = [
+            helper.make_tensor_value_info(body("Identity", going), TensorProto.BOOL, []),
+            helper.make_tensor_value_info(after, TensorProto.DOUBLE, [None, width]),
+        ]
+        graph = body.container.graph("block", inputs, outputs)
+        height = self("Gather", self("Shape", rows), np.array(0))
+        turns = self("Div", self("Add", height, np.array(step - 1)), np.array(step))
+        return self("Loop", turns, np.array(True), np.zeros((0, width)), body=graph)
+
+    def over_columns(self, left: str, right: str, start: str, build: Callable[[Graph, str, str, str], str]) -> str:
+        """Go from `start` through the columns of `left` and the rows of `right`, one of each at a time."""
+        from onnx import TensorProto, helper
+
+        body = self._inner()
+        names = [self.name() for _ in range(3)]
+        after = build(body, *names)
+        inputs = [helper.make_tensor_value_info(name, TensorProto.DOUBLE, None) for name in names]
+        output = helper.make_tensor_value_info(after, TensorProto.DOUBLE, None)
+        graph = body.container.graph("column", inputs, [output])
+        return self("Scan", start, left, right, body=graph, num_scan_inputs=2, scan_input_axes=[1, 0])
+
+
+class _Body:
+    """What nodes and constants of a loop's body are put into, in place of skl2onnx's container.
+
+    Constants are the body's own: those of the surrounding graph onnxruntime would like to
+    merge, and warns that it cannot.
+    """
+
+    def __init__(self, target_opset: int) -> None:
+        self.target_opset = target_opset
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def add_node(self, op: str, inputs: list[str], outputs: list[str], name: str, **attributes: Any) -> None:
+        from onnx import helper
+
+        self.nodes.append(helper.make_node(op, inputs, outputs, name=name, **attributes))
+
+    def add_initializer(self, name: str, kind: int, shape: list[int], content: Any) -> None:
+        self.constants.append(content)
+
+    def graph(self, name: str, inputs: list[Any], outputs: list[Any]) -> Any:
+        from onnx import helper
+
+        return helper.make_graph(self.nodes, name, inputs, outputs, self.constants)

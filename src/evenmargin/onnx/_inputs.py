@@ -1,0 +1,157 @@
+"""What a model's graph is fed: one matrix, or a column for each column of the frame it was fitted on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.svm import SVC, NuSVC
+
+from .._tables import _MISSING as MISSING
+from .._tables import _OTHER as OTHER
+from .._tables import TableEncoder, _is_number, _named, _numbers, _words, as_table
+from ..auto import EvenMarginClassifier
+from ..kernel import KernelSVM
+from ..linear import LinearSVM
+from ..zsvm import ZAdjustedClassifier
+from ._machines import unwrapped
+
+__all__ = ["MISSING", "OTHER", "Input", "feed", "inputs_of", "table_columns"]
+
+MATRIX = "X"  # the name of the one input of models that were fitted on arrays
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of the graph: its name, its type (float64, float32 or str), and how many columns it has."""
+
+    name: str
+    dtype: type
+    width: int = 1
+
+
+def inputs_of(model: Any, X: Any = None) -> list[Input]:
+    """The inputs of a model's graph; of a pipeline, rows X tell what the model itself does not know."""
+    first = _first(model)
+    if isinstance(first, EvenMarginClassifier):
+        encoder = first._encoder
+        if encoder.columns_ is None:
+            return [Input(MATRIX, np.float64, int(first.n_features_in_))]
+        _, categories = table_columns(encoder)
+        names = [str(name) for name in encoder.columns_.feature_names_in_]
+        return [Input(name, str if name in categories else np.float64) for name in names]
+    known = _dtype_of(first)
+    if not hasattr(first, "feature_names_in_"):
+        return [Input(MATRIX, known or _dtype_of_rows(X), _width(first, X))]
+    names = [str(name) for name in first.feature_names_in_]
+    if known is not None:
+        return [Input(name, known) for name in names]
+    if X is None:
+        raise ValueError(
+            "This pipeline was fitted on a frame: give some rows of it as X, to tell the kinds of columns."
+        )
+    frame = _frame(X, names)
+    return [Input(str(name), np.float64 if _is_number(frame[name]) else str) for name in frame.columns]
+
+
+def feed(model: Any, inputs: list[Input], X: Any) -> dict[str, NDArray[Any]]:
+    """Rows as the inputs' arrays."""
+    first = _first(model)
+    if len(inputs) == 1 and inputs[0].name == MATRIX and getattr(first, "feature_names_in_", None) is None:
+        rows = X.toarray() if issparse(X) else X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
+        if rows.ndim != 2 or rows.shape[1] != inputs[0].width:
+            raise ValueError(f"X has shape {rows.shape}, and the model takes {inputs[0].width} columns.")
+        return {MATRIX: np.ascontiguousarray(rows.astype(object if inputs[0].dtype is str else inputs[0].dtype))}
+    frame = _frame(X, [own.name for own in inputs])
+    numbers = [own.name for own in inputs if own.dtype is not str]
+    values = dict(zip(numbers, _numbers(frame[numbers]).T, strict=True))
+    common = first._encoder.common_ if isinstance(first, EvenMarginClassifier) else {}
+    columns = {
+        own.name: _text(frame[own.name], common.get(own.name))
+        if own.dtype is str
+        else values[own.name].astype(own.dtype)
+        for own in inputs
+    }
+    return {name: column.reshape(-1, 1) for name, column in columns.items()}
+
+
+def table_columns(encoder: TableEncoder) -> tuple[list[str], dict[str, list[str]]]:
+    """The columns that are numbers, and those of categories with the words that have a column; in their order."""
+    assert encoder.columns_ is not None
+    numbers: list[str] = []
+    categories: dict[str, list[str]] = {}
+    for kind, transformer, names in encoder.columns_.transformers_:
+        if kind == "numbers":
+            numbers = [str(name) for name in names]
+        elif kind == "categories" and len(names):
+            words = [[str(word) for word in own] for own in transformer.categories_]
+            categories = dict(zip((str(name) for name in names), words, strict=True))
+    return numbers, categories
+
+
+def _first(model: Any) -> Any:
+    """What sees the rows first."""
+    steps, last = unwrapped(model)
+    if steps:
+        return steps[0]
+    return _first(last.estimator_) if isinstance(last, ZAdjustedClassifier) else last
+
+
+def _dtype_of(first: Any) -> type | None:
+    """The precision of the rows that a machine was fitted on; None of other estimators."""
+    if isinstance(first, LinearSVM):
+        kept = first.coef_
+    elif isinstance(first, KernelSVM | SVC | NuSVC):
+        kept = first.support_vectors_
+    else:
+        return None
+    return np.float32 if kept.dtype == np.float32 else np.float64
+
+
+def _dtype_of_rows(X: Any) -> type:
+    if X is None:
+        return np.float64
+    kind = X.dtype if hasattr(X, "dtype") else np.asarray(X).dtype
+    if kind == np.float32:
+        return np.float32
+    return str if kind.kind in "OU" else np.float64
+
+
+def _width(first: Any, X: Any) -> int:
+    width = getattr(first, "n_features_in_", None)
+    if width is None and X is not None:
+        width = np.shape(X)[1]
+    if width is None:
+        raise ValueError(f"{type(first).__name__} does not know its number of columns: give some rows as X.")
+    return int(width)
+
+
+def _frame(X: Any, names: Any) -> pd.DataFrame:
+    """The columns of these names, of a frame or of an array in their order."""
+    names = [str(name) for name in names]
+    table = as_table(X)
+    if not isinstance(table, pd.DataFrame):
+        table = pd.DataFrame(np.asarray(table))
+        if table.shape[1] != len(names):
+            raise ValueError(f"X has {table.shape[1]} columns, and the model takes {len(names)}.")
+        table.columns = pd.Index(names)
+    table = _named(table)
+    missing = [name for name in names if name not in table.columns]
+    if missing:
+        raise ValueError(f"X lacks the column {missing[0]!r}, which the model was fitted on.")
+    return table[names]
+
+
+def _text(column: pd.Series, known: set[str] | None) -> NDArray[Any]:
+    """Words, of which the empty one is missing, unless the model knows the empty word as a category."""
+    words = _words(column).to_numpy(dtype=object, copy=True)
+    if known is not None and "" in known:
+        return words
+    if known is not None:
+        words[words == ""] = OTHER
+    words[column.isna().to_numpy()] = ""
+    return words

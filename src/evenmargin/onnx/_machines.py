@@ -1,0 +1,171 @@
+"""Scores of the machines as nodes: kernel sums and linear scores.
+
+Kernel values are in double, whatever `predict` chose: the difference is then the
+rounding of `predict` alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.svm import SVC, NuSVC
+
+from ..kernel import KernelSVM
+from ..kernels import (
+    RBF,
+    Exponential,
+    Function,
+    Kernel,
+    Laplacian,
+    Linear,
+    Poly,
+    Precomputed,
+    Sigmoid,
+    centre_of,
+    get_kernel,
+)
+from ..linear import LinearSVM
+from ._graph import Graph
+
+__all__ = ["kernel_of", "kernel_sums", "linear_scores", "machine_scores", "unwrapped"]
+
+Array = NDArray[Any]
+
+_BLOCK = 2**22  # kernel values at a time: 32 MB
+
+
+def unwrapped(model: Any) -> tuple[list[Any], Any]:
+    """The steps before the last estimator, and that estimator."""
+    if isinstance(model, FrozenEstimator):
+        return unwrapped(model.estimator)
+    if not isinstance(model, Pipeline):
+        return [], model
+    steps = [step for _, step in model.steps[:-1] if step is not None and not isinstance(step, str)]
+    before, last = unwrapped(model.steps[-1][1])
+    return [step for step in steps if not hasattr(step, "fit_resample")] + before, last
+
+
+# --- kernels ---
+
+
+def kernel_sums(g: Graph, kernel: Kernel, rows: str, others: Any, V: Array) -> str:
+    """K(rows, others) · V, some rows at a time."""
+    if V.shape[0] == 0:  # no support vectors
+        return g("MatMul", g.double(rows), np.zeros((others.shape[1], V.shape[1])))
+    step = int(np.clip(_BLOCK // V.shape[0], 64, 4_096))
+
+    def sums(body: Graph, block: str) -> str:
+        return body("MatMul", kernel_values(body, kernel, block, others), body.double(V))
+
+    return g.in_blocks(rows, step, V.shape[1], sums)
+
+
+def kernel_values(g: Graph, kernel: Kernel, rows: str, others: Any) -> str:
+    """K(rows, others), a matrix; `others` is an array or CSR."""
+    _refuse_without_form(kernel)
+    others = others.toarray() if issparse(others) else np.asarray(others)
+    centre = centre_of(kernel, others)
+    width = others.shape[1]
+    left, right = (_scaled(g, kernel, side, centre, width) for side in (rows, others))
+    if isinstance(kernel, Laplacian):
+        return g("Exp", g("Neg", _distances(g, left, right)))
+    if isinstance(kernel, RBF | Exponential):
+        # −‖a − b‖²/2 = (a, −‖a‖²/2) · (b, 1) − ‖b‖²/2
+        left = g.beside(left, _minus_half_square(g, left))
+        norms = g("Transpose", _minus_half_square(g, right), perm=[1, 0])
+        right = g.beside(right, g.constant(np.ones((others.shape[0], 1))))
+        tile = g("Gemm", left, right, norms, transB=1)
+        if isinstance(kernel, Exponential):
+            tile = g("Neg", g("Sqrt", g("Abs", tile)))  # below 0 by rounding only
+        return g("Exp", tile)
+    products = g("MatMul", left, g("Transpose", right, perm=[1, 0]))
+    if isinstance(kernel, Poly):
+        return g("Pow", g("Add", products, float(kernel.coef0)), float(kernel.degree))
+    if isinstance(kernel, Sigmoid):
+        return g("Tanh", g("Add", products, float(kernel.coef0)))
+    if isinstance(kernel, Linear):
+        return products
+    raise ValueError(f"{kernel!r} has no form in ONNX here: take one of evenmargin's own kernels.")
+
+
+def _refuse_without_form(kernel: Kernel) -> None:
+    if isinstance(kernel, Precomputed | Function):
+        raise ValueError(
+            f"A {'precomputed kernel' if isinstance(kernel, Precomputed) else 'function as a kernel'} has no form in "
+            "ONNX: fit with kernel='rbf', 'laplacian', 'exponential', 'linear', 'poly' or 'sigmoid'."
+        )
+
+
+def _scaled(g: Graph, kernel: Kernel, rows: Any, centre: Array | None, width: int) -> str:
+    """Rows as the kernel sees them, in double; of constants onnxruntime computes it when it loads the model."""
+    rows = g.double(rows)
+    if centre is not None:
+        rows = g("Sub", rows, centre.astype(np.float64))
+    if kernel.scale() == 1.0:
+        return rows
+    # A number for each column: a single one would become a factor of the product, which onnxruntime keeps in float32.
+    return g("Mul", rows, np.full(width, kernel.scale()))
+
+
+def _minus_half_square(g: Graph, rows: str) -> str:
+    return g("Mul", g.total(g("Mul", rows, rows)), -0.5)
+
+
+def _distances(g: Graph, left: str, right: str) -> str:
+    """Σ_k |a_k − b_k| for all pairs, one column after the other: no array is larger than the result."""
+
+    def add(body: Graph, before: str, own: str, other: str) -> str:
+        return body("Add", before, body("Abs", body("Sub", body("Unsqueeze", own, np.array([1])), other)))
+
+    counts = [g("Slice", g("Shape", side), np.array([0]), np.array([1])) for side in (left, right)]
+    zeros = g("Expand", 0.0, g("Concat", *counts, axis=0))
+    return g.over_columns(left, g("Transpose", right, perm=[1, 0]), zeros, add)
+
+
+# --- machines ---
+
+
+def linear_scores(g: Graph, svm: LinearSVM, rows: str, dtype: Any) -> str:
+    """w·x + b of each class, in the precision of `predict`."""
+    coef, intercept = svm.coef_.T.astype(dtype), svm.intercept_.astype(dtype)
+    return g("Add", g("MatMul", g.cast(rows, dtype), coef), intercept)
+
+
+def kernel_of(machine: Any) -> Kernel:
+    """The kernel of a machine, or why it cannot be exported."""
+    if isinstance(machine, LinearSVM):
+        return Linear()
+    if not isinstance(machine, KernelSVM | SVC | NuSVC):
+        raise ValueError(
+            f"ZAdjustedClassifier around {type(machine).__name__} cannot be exported: LinearSVM, KernelSVM, "
+            "scikit-learn's SVC and NuSVC can, and pipelines that end in one of them."
+        )
+    kernel: Kernel
+    if isinstance(machine, KernelSVM):
+        kernel = machine.kernel_
+    else:
+        kernel = get_kernel(machine.kernel, machine._gamma, machine.degree, machine.coef0)
+    _refuse_without_form(kernel)
+    return kernel
+
+
+def machine_scores(g: Graph, machine: Any, rows: str, up: float = 1.0, down: float = 1.0) -> str:
+    """The decision function in double, a column for two classes, with positive and negative terms at these weights.
+
+    They are the terms of `_split_decision`; the weights go into the coefficients.
+    """
+    rows, intercept = g.double(rows), np.asarray(machine.intercept_, dtype=np.float64)
+    if isinstance(machine, LinearSVM):
+        coef = machine.coef_.astype(np.float64)
+        if up != 1.0 or down != 1.0:
+            half = np.asarray(machine._half, dtype=np.float64)
+            coef = up * half + down * (coef - half)
+        return g("Add", g("MatMul", rows, coef.T), intercept)
+    coef = machine.dual_coef_.toarray() if issparse(machine.dual_coef_) else np.asarray(machine.dual_coef_)
+    coef = coef * np.where(coef > 0, up, down)
+    return g("Add", kernel_sums(g, kernel_of(machine), rows, machine.support_vectors_, coef.T), intercept)

@@ -1,0 +1,220 @@
+"""evenmargin's converters, for skl2onnx: parsers, shapes, and the graphs themselves.
+
+The outputs of a classifier are its label, its probabilities where it has them, and its
+scores as `decision_function` gives them. There is no ZipMap.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..auto import EvenMarginClassifier
+from ..kernel import KernelSVM
+from ..linear import LinearSVM
+from ..nystroem import StratifiedNystroem
+from ..zsvm import ZAdjustedClassifier
+from ._committee import class_probabilities, class_scores, committee_scores, encoded, log_odds_of
+from ._graph import Graph
+from ._machines import kernel_sums, linear_scores, machine_scores, unwrapped
+
+__all__ = ["CLASSIFIERS", "imputed", "labels_of", "register"]
+
+CLASSIFIERS = (LinearSVM, KernelSVM, ZAdjustedClassifier, EvenMarginClassifier)
+
+
+def register() -> None:
+    """Tell skl2onnx how to convert evenmargin's estimators."""
+    from skl2onnx import update_registered_converter
+
+    converters = {
+        LinearSVM: _convert_machine,
+        KernelSVM: _convert_machine,
+        ZAdjustedClassifier: _convert_adjusted,
+        EvenMarginClassifier: _convert_committee,
+    }
+    for model, convert in converters.items():
+        # zipmap is what skl2onnx asks any classifier of a pipeline for; it is taken and not looked at.
+        update_registered_converter(
+            model, f"Evenmargin{model.__name__}", _classifier_shapes, convert, parser=_parse_classifier,
+            options={"zipmap": [True, False, "columns"]},
+        )  # fmt: skip
+    update_registered_converter(StratifiedNystroem, "EvenmarginStratifiedNystroem", _nystroem_shapes, _convert_nystroem)
+
+
+# --- what goes in and out ---
+
+
+def labels_of(classes: NDArray[Any]) -> NDArray[Any]:
+    """The classes as a type that ONNX has: int64, bool, a float, or strings."""
+    values = np.asarray(classes)
+    if values.dtype.kind == "O":
+        plain = {type(value.item() if isinstance(value, np.generic) else value) for value in values}
+        if len(plain) > 1 or not plain <= {str, int, bool, float}:
+            kinds = ", ".join(sorted(kind.__name__ for kind in plain))
+            raise ValueError(f"Classes of type {kinds} have no form in ONNX: use numbers, booleans or strings.")
+        values = np.array(values.tolist())
+    if values.dtype.kind in "iu":
+        return values.astype(np.int64)
+    if values.dtype.kind == "f" and values.dtype != np.float32:
+        return values.astype(np.float64)
+    if values.dtype.kind not in "bfU":
+        raise ValueError(f"Classes of type {values.dtype} have no form in ONNX: use numbers, booleans or strings.")
+    return values
+
+
+def _tensor(dtype: Any, shape: list[int | None]) -> Any:
+    from skl2onnx.common import data_types as types
+
+    kinds = {"i": types.Int64TensorType, "b": types.BooleanTensorType, "U": types.StringTensorType}
+    dtype = np.dtype(dtype)
+    wide = types.FloatTensorType if dtype == np.float32 else types.DoubleTensorType
+    return kinds.get(dtype.kind, wide)(shape)
+
+
+def _precision(operator: Any) -> type:
+    """Of the scores, as the estimator gives them for such rows."""
+    from skl2onnx.common.data_types import FloatTensorType
+
+    model = operator.raw_operator
+    single = all(isinstance(one.type, FloatTensorType) for one in operator.inputs)
+    if isinstance(model, LinearSVM):
+        single = single and model.coef_.dtype == np.float32
+    elif not isinstance(model, KernelSVM | StratifiedNystroem):
+        return np.float64
+    return np.float32 if single else np.float64
+
+
+def _parse_classifier(scope: Any, model: Any, inputs: list[Any], custom_parsers: Any = None) -> list[Any]:
+    """Declare the operator; what a pipeline inside ZAdjustedClassifier does before its machine goes before it."""
+    from skl2onnx import get_model_alias
+    from skl2onnx._parse import _parse_sklearn as parse
+
+    if isinstance(model, ZAdjustedClassifier):
+        for step in unwrapped(model.estimator_)[0]:
+            inputs = parse(scope, step, inputs, custom_parsers=custom_parsers)
+    operator = scope.declare_local_operator(get_model_alias(type(model)), model)
+    operator.inputs = inputs
+    names = ["label", "probabilities", "scores"] if hasattr(model, "predict_proba") else ["label", "scores"]
+    for name in names:  # types are set with the shapes
+        operator.outputs.append(scope.declare_local_variable(name, _tensor(np.float64, [None])))
+    return operator.outputs
+
+
+def _classifier_shapes(operator: Any) -> None:
+    classes = labels_of(operator.raw_operator.classes_)
+    several: list[int | None] = [None, classes.size]
+    dtype = _precision(operator)
+    operator.outputs[0].type = _tensor(classes.dtype, [None])
+    for output in operator.outputs[1:-1]:
+        output.type = _tensor(dtype, several)
+    operator.outputs[-1].type = _tensor(dtype, [None] if classes.size == 2 else several)
+
+
+def _finish(g: Graph, operator: Any, above: str | None, scores: str, shares: str | None = None) -> None:
+    """Name the outputs. `above` says whether a row is of `classes_[1]`; None: the largest score wins."""
+    classes = labels_of(operator.raw_operator.classes_)
+    outputs = [output.full_name for output in operator.outputs]
+    place = g("ArgMax", scores, axis=1, keepdims=0) if above is None else g.flat(g.cast(above, np.int64))
+    g("Gather", classes, place, out=outputs[0])
+    if shares is not None:
+        g("Identity", shares, out=outputs[1])
+    g("Identity", g.flat(scores) if classes.size == 2 else scores, out=outputs[-1])
+
+
+# --- converters ---
+
+
+def _rows(g: Graph, operator: Any) -> str:
+    """The inputs as one matrix, in float32 if all are, else in double."""
+    from skl2onnx.common.data_types import FloatTensorType
+
+    names = [one.full_name for one in operator.inputs]
+    if all(isinstance(one.type, FloatTensorType) for one in operator.inputs):
+        return g.beside(*names)
+    return g.beside(*[g.double(name) for name in names])
+
+
+def _convert_machine(scope: Any, operator: Any, container: Any) -> None:
+    """`LinearSVM` and `KernelSVM`."""
+    g, model, dtype = Graph(scope, container), operator.raw_operator, _precision(operator)
+    rows = _rows(g, operator)
+    if isinstance(model, LinearSVM):
+        scores = linear_scores(g, model, rows, dtype)
+    else:
+        scores = g.cast(machine_scores(g, model, rows), dtype)
+    zero: Any = np.zeros((), dtype=dtype)
+    above = g("Greater", scores, zero) if model.classes_.size == 2 else None
+    shares = None
+    if hasattr(model, "predict_proba"):
+        each = g("Sigmoid", scores)
+        if model.classes_.size == 2:
+            shares = g.beside(g("Sigmoid", g("Neg", scores)), each)
+        else:
+            total = g.total(each)
+            some = g("Greater", total, zero)  # else all are 0
+            share = g("Div", each, g("Where", some, total, np.ones((), dtype=dtype)))
+            shares = g("Where", some, share, np.full((), 1 / model.classes_.size, dtype=dtype))
+    _finish(g, operator, above, scores, shares)
+
+
+def _convert_adjusted(scope: Any, operator: Any, container: Any) -> None:
+    """`ZAdjustedClassifier`: the score of the minority, which at 0 is for the majority."""
+    g, model = Graph(scope, container), operator.raw_operator
+    machine, rows = unwrapped(model.estimator_)[1], _rows(g, operator)
+    second = bool(model.minority_ == model.classes_[1])
+    z, threshold = getattr(model, "z_", 1.0), getattr(model, "threshold_", 0.0)
+    score = machine_scores(g, machine, rows, *((z, 1.0) if second else (1.0, z)))
+    score = g("Sub", score if second else g("Neg", score), float(threshold))
+    if second:
+        return _finish(g, operator, g("Greater", score, 0.0), score)
+    least = float(np.nextafter(0.0, 1.0))
+    turned = g("Where", g("Equal", score, 0.0), least, g("Neg", score))
+    return _finish(g, operator, g("LessOrEqual", score, 0.0), turned)
+
+
+def _convert_committee(scope: Any, operator: Any, container: Any) -> None:
+    """`EvenMarginClassifier`."""
+    g, model = Graph(scope, container), operator.raw_operator
+    table = encoded(g, model._encoder, [one.full_name for one in operator.inputs])
+    detectors = model._detectors
+    scores = committee_scores(g, [detector.committee for detector in detectors], table)
+    shares = [
+        g("Sigmoid", log_odds_of(g, detector.calibrator, own)) for detector, own in zip(detectors, scores, strict=True)
+    ]
+    final = class_scores(g, model, scores, shares)
+    above = None
+    if model.classes_.size == 2:  # a score on the boundary is negative, whichever class that is
+        above = g("Greater" if model._signs[0] > 0 else "GreaterOrEqual", final, 0.0)
+    _finish(g, operator, above, final, class_probabilities(g, model, shares))
+
+
+def _nystroem_shapes(operator: Any) -> None:
+    operator.outputs[0].type = _tensor(_precision(operator), [None, operator.raw_operator._n_features_out])
+
+
+def _convert_nystroem(scope: Any, operator: Any, container: Any) -> None:
+    """`StratifiedNystroem`."""
+    g, model = Graph(scope, container), operator.raw_operator
+    features = kernel_sums(g, model.kernel_, _rows(g, operator), model.components_, model.normalization_.T)
+    g("Identity", g.cast(features, _precision(operator)), out=operator.outputs[0].full_name)
+
+
+def imputed(scope: Any, operator: Any, container: Any) -> None:
+    """scikit-learn's `SimpleImputer` on doubles, for which onnxruntime's own operator has no kernel."""
+    from skl2onnx.common._registration import get_converter
+    from skl2onnx.common.data_types import DoubleTensorType
+
+    model = operator.raw_operator
+    plain = isinstance(model.missing_values, float) and np.isnan(model.missing_values)
+    known = np.asarray(model.statistics_)
+    if not plain or model.add_indicator or known.dtype.kind != "f" or np.isnan(known).any():
+        return get_converter("SklearnSimpleImputer")(scope, operator, container)
+    if not all(isinstance(one.type, DoubleTensorType) for one in operator.inputs):
+        return get_converter("SklearnSimpleImputer")(scope, operator, container)
+    g = Graph(scope, container)
+    rows = _rows(g, operator)
+    g("Where", g("IsNaN", rows), known.astype(np.float64), rows, out=operator.outputs[0].full_name)
+    return None

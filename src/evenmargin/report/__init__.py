@@ -1,0 +1,152 @@
+"""The report people read: one HTML file on a model, in words first, that opens from disk and loads nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from .._files import replace_file
+from .._validation import seed_from
+
+__all__ = ["render_report", "write_report"]
+
+
+def render_report(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    sample_weight: Any = None,
+    training: bool = False,
+    pos_label: Any = None,
+    title: str | None = None,
+    prices: Any = None,
+    notes: Iterable[str] = (),
+    rows: Any = None,
+    provenance: Mapping[str, Any] | None = None,
+    random_state: Any = 0,
+) -> str:
+    """The report on a fitted model as one HTML page.
+
+    It says what the model finds, how good it is on rows that it has not seen and what
+    that costs, and lets the reader move the threshold and type prices of their own.
+    What a model does not have (probabilities, an adjustment, a search) is left out.
+
+    Parameters
+    ----------
+    model : fitted classifier of two classes
+        `EvenMarginClassifier`, or any with `decision_function` or `predict_proba`.
+    X : DataFrame, array or sparse matrix of shape (n_samples, n_features)
+        Rows that the model has not seen, or, with `training`, those it was fitted on.
+    y : array-like of shape (n_samples,)
+        Their labels.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Counts are sums of weights then.
+    training : bool, default=False
+        X and y are the rows that an `EvenMarginClassifier` was fitted on, in that
+        order: its scores of each by machines that have not seen it are reported.
+    pos_label : label, default=None
+        The class to find; None: the model's own, or the rarer one.
+    title : str, default=None
+    prices : dict, default=None
+        What a missed case and a false alarm cost, ``{"fn": 100, "fp": 1}``. None: those of
+        the model's objective; where it has none, such that both classes weigh alike.
+    notes : iterable of str, default=()
+        Sentences on the data, such as which columns were left out and why.
+    rows : sequence, default=None
+        Names of the rows; None: their numbers from 1.
+    provenance : mapping of str, default=None
+        What else to say of how it was made: the file, the command.
+    random_state : int, RandomState or None, default=0
+        For samples of rows.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from evenmargin.report import render_report
+    >>> X, y = make_classification(n_samples=400, weights=[0.9], random_state=0)
+    >>> model = LogisticRegression().fit(X[:200], y[:200])
+    >>> page = render_report(model, X[200:], y[200:], prices={"fn": 20, "fp": 1})
+    >>> page.startswith("<!doctype html>")
+    True
+    """
+    from ._evidence import gather
+    from ._page import page
+    from ._recipe import making
+    from ._sections import for_the_script
+
+    seed = seed_from(random_state)
+    evidence = gather(
+        model, X, y, sample_weight=sample_weight, training=training, pos_label=pos_label, prices=prices, rows=rows
+    )
+    context = _context(evidence, title, notes, seed) | {"making": making(evidence, provenance, random_state)}
+    return page(context, for_the_script(evidence))
+
+
+def write_report(path: str | os.PathLike[str], model: Any, X: Any, y: Any, **options: Any) -> Path:
+    """Write the report on a fitted model to a file, whole or not at all.
+
+    Parameters
+    ----------
+    path : str or path
+        Where to: a name that ends in .html.
+    model, X, y, **options
+        As in `render_report`.
+
+    Returns
+    -------
+    Path
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import make_classification
+    >>> from evenmargin import LinearSVM
+    >>> from evenmargin.report import write_report
+    >>> X, y = make_classification(n_samples=200, weights=[0.9], random_state=0)
+    >>> model = LinearSVM(class_weight="balanced").fit(X[:100], y[:100])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_report(Path(folder) / "report.html", model, X[100:], y[100:]).name
+    'report.html'
+    """
+    page = render_report(model, X, y, **options)
+    return replace_file(path, page.encode(errors="replace"))  # names may hold halves of characters, read badly
+
+
+def _context(evidence: Any, title: str | None, notes: Iterable[str], seed: int) -> dict[str, Any]:
+    """All that the template shows, by section."""
+    from . import _sections as sections
+    from . import _summary as summary
+    from ._boundary import boundary
+    from ._influence import influence
+
+    if isinstance(notes, str):
+        notes = [notes]
+    found, reliability = influence(evidence, seed), summary.reliability(evidence)
+    return {
+        "title": title or f"Finding {summary.quoted(evidence.labels[0])}",
+        "model": type(evidence.model).__name__,
+        "lead": summary.lead(evidence),
+        "cards": summary.cards(evidence),
+        "costs": summary.cost_lines(evidence),
+        "price_source": summary.price_source(evidence),
+        "cautions": summary.cautions(evidence, reliability),
+        "training": evidence.training,
+        "data_notes": sections.data(evidence, notes),
+        "curves": sections.curves(evidence),
+        "threshold": sections.threshold(evidence),
+        "scores": sections.scores(evidence),
+        "calibration": sections.calibration(evidence, reliability),
+        "boundary": boundary(evidence, found, seed),
+        "features": sections.features(evidence, found),
+        "tables": sections.row_tables(evidence, found),
+        "search": sections.search(evidence),
+    }

@@ -1,0 +1,149 @@
+"""The boundary before and after the adjustment: counts, and a plane in which it can be seen."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from ..display._common import fence
+from . import _charts as charts
+from ._evidence import Counts, Evidence
+from ._influence import Influence
+from ._summary import quoted
+from ._words import amount, percent
+
+__all__ = ["boundary"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Index = NDArray[np.intp]
+
+_CELLS = 60  # of the plane, in each direction
+_POINTS = {"pos": 60, "neg": 120}
+
+
+def boundary(evidence: Evidence, found: Influence | None, seed: int) -> dict[str, Any] | None:
+    """What the template shows of it; None where there is neither."""
+    flagged = evidence.flagged_before
+    before = None if flagged is None else Counts.of(flagged, evidence.positive, evidence.weight)
+    chart = _slice(evidence, found, seed)
+    if before is None and chart is None:
+        return None
+    return {
+        "before": evidence.judge.plain_name,
+        "table": None if before is None else _changes(before, evidence.chosen, evidence),
+        "slice": chart,
+    }
+
+
+def _changes(before: Counts, after: Counts, evidence: Evidence) -> list[tuple[str, str, str]]:
+    label = quoted(evidence.labels[0])
+    lines = {f"{label} found": "tp", f"{label} missed": "fn", "false alarms": "fp", "rightly left alone": "tn"}
+    rates = {"recall": "recall", "precision": "precision", "G-mean": "gmean"}
+    said = [(title, amount(getattr(before, name)), amount(getattr(after, name))) for title, name in lines.items()]
+    said += [(title, percent(getattr(before, name)), percent(getattr(after, name))) for title, name in rates.items()]
+    said.append(("cost of 1,000 cases", amount(before.cost(evidence.prices)), amount(after.cost(evidence.prices))))
+    return said
+
+
+def _slice(evidence: Evidence, found: Influence | None, seed: int) -> dict[str, Any] | None:
+    """The plane of the two number columns that matter most, the other columns typical of all rows or of the class."""
+    pair = _plane(evidence, found)
+    if pair is None:
+        return None
+    edges = [_span(evidence, j) for j in pair]
+    middles = [0.5 * (part[1:] + part[:-1]) for part in edges]
+    across, up = (part.ravel() for part in np.meshgrid(*middles))
+    found_slice = _best_slice(evidence, pair, across, up)
+    if found_slice is None:
+        return None
+    after, earlier, of = found_slice
+    shape = (middles[1].size, middles[0].size)
+    regions = _regions(after.reshape(shape), None if earlier is None else earlier.reshape(shape))
+    names = [evidence.table.shown[j] for j in pair]
+    chart = charts.slice_chart(
+        "slice-chart", edges[0], edges[1], regions, _some_points(evidence, pair, edges, seed), (names[0], names[1]),
+        ("The boundary", f"In the plane of {names[0]} and {names[1]}, " + ", ".join(
+            f"{words} {percent(float(np.mean(mask)))}" for words, mask in regions.items()) + " of the area."),
+    )  # fmt: skip
+    return {"chart": chart, "names": names, "of": of, "kinds": [kind for kind in regions if regions[kind].any()]}
+
+
+class _Calls(NamedTuple):
+    """Of the cells of a plane, after and before, and what the other columns are typical of."""
+
+    after: Mask
+    before: Mask | None
+    of: str
+
+
+def _best_slice(evidence: Evidence, pair: tuple[int, int], across: Array, up: Array) -> _Calls | None:
+    """The first plane that shows the boundary well, or the best of all; None where all are of one colour."""
+    tried: list[tuple[bool, float, int, _Calls]] = []
+    for turn, (rows, of) in enumerate(_typical_of(evidence)):
+        grid = evidence.table.slice(evidence.table.typical(rows), *pair, across, up)
+        scores = evidence.judge.score(grid)
+        calls = _Calls(scores > evidence.judge.threshold, evidence.judge.flagged_before(grid, scores), of)
+        share, both = float(np.mean(calls.after)), calls.before is None or bool((calls.after & calls.before).any())
+        if 0.15 < share < 0.85 and both:
+            return calls
+        if 0 < share < 1:
+            tried.append((both, -abs(share - 0.5), -turn, calls))
+    return max(tried, key=lambda one: one[:3])[-1] if tried else None
+
+
+def _typical_of(evidence: Evidence) -> list[tuple[Index, str]]:
+    """Rows for the other columns to be typical of: of all, and of those near the threshold, where the boundary is."""
+    near = np.argsort(np.abs(evidence.scores - evidence.judge.threshold), kind="stable")
+    some = evidence.index[:: max(1, evidence.index.size // 5_000)]
+    close = max(10, min(500, evidence.index.size // 20))
+    flagged = evidence.index[evidence.positive]
+    own = flagged[:: max(1, flagged.size // 5_000)]
+    return [(some, "all rows"), (evidence.index[near[:close]], "rows near the threshold"), (own, "the class itself")]
+
+
+def _regions(after: Mask, before: Mask | None) -> dict[str, Mask]:
+    if before is None:
+        return {"both": after}
+    return {"both": after & before, "after": after & ~before, "before": before & ~after}
+
+
+def _plane(evidence: Evidence, found: Influence | None) -> tuple[int, int] | None:
+    """The two columns of numbers, of more than two values, that matter most."""
+    if found is None or issparse(evidence.table.X):
+        return None
+    some = evidence.index[:20_000]
+    wide = (
+        int(j)
+        for j in found.columns
+        if evidence.table.kinds[j] == "number" and evidence.table.column(int(j), some).nunique() > 2
+    )
+    first, second = next(wide, None), next(wide, None)
+    return None if first is None or second is None else (first, second)
+
+
+def _span(evidence: Evidence, j: int) -> Array:
+    """Edges of cells over nearly all of a column, the rare class included."""
+    numbers = evidence.table.numbers(j, evidence.index)
+    known = np.isfinite(numbers)
+    low, high = fence(numbers[known], evidence.positive[known], evidence.weight[known]) if (
+        np.unique(evidence.positive[known]).size == 2
+    ) else (float(np.nanmin(numbers)), float(np.nanmax(numbers)))  # fmt: skip
+    pad = 0.02 * (high - low)
+    return np.linspace(low - pad, high + pad, _CELLS + 1)
+
+
+def _some_points(evidence: Evidence, pair: tuple[int, int], edges: list[Array], seed: int) -> dict[str, Any]:
+    """Some rows of each class that lie in the plane's range."""
+    places = [evidence.table.numbers(j, evidence.index) for j in pair]
+    inside = np.ones(evidence.index.size, dtype=np.bool_)
+    for numbers, part in zip(places, edges, strict=True):
+        inside &= (numbers >= part[0]) & (numbers <= part[-1])
+    points, rng = {}, np.random.default_rng(seed)
+    for kind, side in (("neg", ~evidence.positive), ("pos", evidence.positive)):
+        rows = rng.permutation(np.flatnonzero(side & inside))[: _POINTS[kind]]
+        points[kind] = (places[0][rows], places[1][rows])
+    return points

@@ -1,0 +1,343 @@
+"""Charts as SVG, drawn for a width of 360 so that their text can be read on a phone.
+
+Colours come from the page's style sheet by class names, so that both themes and
+paper have their own. Whatever comes from data is escaped here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from markupsafe import Markup, escape
+from numpy.typing import NDArray
+
+from ._words import cut, fixed, percent, significant
+
+__all__ = [
+    "Frame", "bar", "curve_chart", "dots", "histogram", "nice_ticks", "rate_chart", "reliability_chart", "signed_bar",
+    "slice_chart",
+]  # fmt: skip
+
+Array = NDArray[np.float64]
+
+WIDTH, HEIGHT = 360, 300
+
+
+# --- a frame with axes ---
+
+
+@dataclass
+class Frame:
+    """A plot area with its scales, and what has been drawn into it."""
+
+    name: str  # for ids, so that they are the page's only ones
+    x_range: tuple[float, float]
+    y_range: tuple[float, float]
+    width: float = WIDTH
+    height: float = HEIGHT
+    left: float = 46.0
+    right: float = 22.0
+    top: float = 26.0
+    bottom: float = 42.0
+    parts: list[str] = field(default_factory=list)
+
+    def x(self, value: float) -> float:
+        low, high = self.x_range
+        return self.left + (self.width - self.left - self.right) * (value - low) / (high - low)
+
+    def y(self, value: float) -> float:
+        low, high = self.y_range
+        return self.height - self.bottom - (self.height - self.top - self.bottom) * (value - low) / (high - low)
+
+    def add(self, tag: str, content: str | None = None, **attributes: object) -> None:
+        """An element; underscores in names of attributes are dashes, `class_` is class."""
+        said = "".join(
+            f' {name.rstrip("_").replace("_", "-")}="{_number(value) if isinstance(value, float) else escape(value)}"'
+            for name, value in attributes.items()
+        )
+        self.parts.append(f"<{tag}{said}/>" if content is None else f"<{tag}{said}>{escape(content)}</{tag}>")
+
+    def line(self, x: Sequence[float], y: Sequence[float], class_: str) -> None:
+        """Through these points, in the scales of the axes."""
+        self.add("polyline", class_=class_, points=self._points(x, y), fill="none")
+
+    def area(self, x: Sequence[float], y: Sequence[float], class_: str) -> None:
+        """From these points down to 0."""
+        self.add("polygon", class_=class_, points=self._points([x[0], *x, x[-1]], [0.0, *y, 0.0]))
+
+    def _points(self, x: Sequence[float], y: Sequence[float]) -> str:
+        return " ".join(f"{_number(self.x(a))},{_number(self.y(b))}" for a, b in zip(x, y, strict=True))
+
+    def text(self, x: float, y: float, words: str, class_: str, text_anchor: str = "start") -> None:
+        self.add("text", words, class_=class_, x=x, y=y, text_anchor=text_anchor)
+
+    def x_axis(self, ticks: Iterable[tuple[float, str]], label: str) -> None:
+        floor = self.height - self.bottom
+        self.add("line", class_="axis", x1=self.left, x2=self.width - self.right, y1=floor, y2=floor)
+        for at, words in ticks:
+            self.add("line", class_="axis", x1=self.x(at), x2=self.x(at), y1=floor, y2=floor + 4.0)
+            self.text(self.x(at), floor + 16.0, words, class_="tick", text_anchor="middle")
+        middle = 0.5 * (self.left + self.width - self.right)
+        self.text(middle, self.height - 6.0, label, class_="label", text_anchor="middle")
+
+    def y_axis(self, ticks: Iterable[tuple[float, str]], label: str) -> None:
+        """Grid lines and numbers; the label stands upright above the axis, where it is read without turning."""
+        for at, words in ticks:
+            self.add(
+                "line", class_="grid", x1=self.left, x2=self.width - self.right, y1=self.y(at), y2=self.y(at)
+            )  # fmt: skip
+            self.text(self.left - 6.0, self.y(at) + 4.0, words, class_="tick", text_anchor="end")
+        self.text(2.0, 10.0, label, class_="label")
+
+    def svg(self, title: str, description: str) -> Markup:
+        """The chart, with its words for those who do not see it and its scales for the script."""
+        where = " ".join(
+            f'data-{key}="{_number(value)}"'
+            for key, value in {
+                "left": self.x(self.x_range[0]), "right": self.x(self.x_range[1]), "low": self.x_range[0],
+                "high": self.x_range[1], "floor": self.y(self.y_range[0]), "roof": self.y(self.y_range[1]),
+                "bottom": self.y_range[0], "top": self.y_range[1],
+            }.items()
+        )  # fmt: skip
+        return Markup(
+            f'<svg id="{self.name}" viewBox="0 0 {self.width:g} {self.height:g}" role="img" {where} '
+            f'aria-labelledby="{self.name}-title {self.name}-desc"><title id="{self.name}-title">{escape(title)}'
+            f'</title><desc id="{self.name}-desc">{escape(description)}</desc>{"".join(self.parts)}</svg>'
+        )  # fmt: skip
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def nice_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round numbers within a range."""
+    step = 10.0 ** math.floor(math.log10((high - low) / most))
+    step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (step * factor) <= most)
+    return [k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def _numbered(low: float, high: float, most: int = 6) -> list[tuple[float, str]]:
+    """Round numbers with as many decimals as their distance needs."""
+    ticks = nice_ticks(low, high, most)
+    largest = max((abs(at) for at in ticks), default=0.0)
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else largest
+    if not 1e-5 <= step <= largest <= 1e7:
+        return [(at, significant(at, 2)) for at in ticks]
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    return [(at, fixed(at, decimals)) for at in ticks]
+
+
+def _shares(high: float = 1.0) -> list[tuple[float, str]]:
+    return [(at, f"{100 * at:.4g} %") for at in nice_ticks(0.0, high, 5)]
+
+
+# --- small ones, without axes ---
+
+
+def dots(share: float, kind: str, words: str) -> Markup:
+    """A hundred dots, so many of them filled."""
+    filled = 0 if math.isnan(share) else math.floor(100 * share + 0.5)
+    circles = "".join(
+        f'<circle class="{kind if k < filled else "empty"}" cx="{5 + 10 * (k % 20)}" cy="{5 + k // 20 * 10}" r="3.6"/>'
+        for k in range(100)
+    )
+    return Markup(f'<svg class="dots" viewBox="0 0 200 50" role="img" aria-label="{escape(words)}">{circles}</svg>')
+
+
+def bar(share: float, kind: str) -> Markup:
+    """A bar of a share of the width; the figure stands beside it, so that it need not be read out."""
+    width = 0.0 if not math.isfinite(share) else 100 * min(max(share, 0.0), 1.0)
+    return Markup(
+        '<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
+        f'<rect class="empty" width="100" height="10"/><rect class="{kind}" width="{width:.2f}" height="10"/></svg>'
+    )
+
+
+def signed_bar(share: float) -> Markup:
+    """A bar from the middle: to the right for the class to find, to the left for the other."""
+    width = 50 * min(abs(share), 1.0)
+    kind, start = ("pos", 50.0) if share >= 0 else ("neg", 50.0 - width)
+    return Markup(
+        '<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
+        '<rect class="empty" width="100" height="10"/>'
+        f'<rect class="{kind}" x="{start:.2f}" width="{width:.2f}" height="10"/></svg>'
+    )
+
+
+# --- charts ---
+
+
+def curve_chart(
+    name: str, x: Array, y: Array, at: tuple[float, float], axes: tuple[str, str], chance: Array, words: tuple[str, str]
+) -> Markup:
+    """A curve of shares with what guessing would give, and a mark that the slider moves."""
+    frame = Frame(name, (0.0, 1.0), (0.0, 1.0))
+    frame.y_axis(_shares(), axes[1])
+    frame.x_axis(_shares(), axes[0])
+    frame.line([0.0, 1.0], list(chance), class_="guess")
+    level = chance[0] == chance[1]
+    place = (frame.x(0.02), frame.y(float(chance[0])) - 5.0) if level else (frame.x(0.56), frame.y(0.47))
+    if not level or chance[0] < 0.85:
+        frame.text(*place, "guessing", class_="note")
+    frame.line(x.tolist(), y.tolist(), class_="curve")
+    frame.add("circle", class_="chosen", cx=frame.x(at[0]), cy=frame.y(at[1]), r=7.0)
+    frame.add("circle", class_="now", id=f"{name}-now", cx=frame.x(at[0]), cy=frame.y(at[1]), r=4.5)
+    return frame.svg(*words)
+
+
+def histogram(
+    name: str,
+    edges: Array,
+    heights: tuple[Array, Array],
+    cuts: dict[str, float],
+    ticks: list[tuple[float, str]] | None,
+    labels: tuple[str, str],
+    axes: tuple[str, str],
+    words: tuple[str, str],
+) -> Markup:
+    """Steps of both classes, each with its own share as height, and where they are cut."""
+    highest = float(max(part.max() for part in heights))
+    frame = Frame(name, (float(edges[0]), float(edges[-1])), (0.0, 1.2 * highest), height=290, top=32.0)
+    frame.y_axis(_shares(highest), axes[1])
+    for kind, part in zip(("pos", "neg"), heights, strict=True):
+        steps, tops = np.repeat(edges, 2)[1:-1].tolist(), np.repeat(part, 2).tolist()
+        frame.area(steps, tops, class_=f"area {kind}")
+        frame.line(steps, tops, class_=f"steps {kind}")
+    frame.x_axis(ticks or _numbered(*frame.x_range), axes[0])
+    _label_peaks(frame, 0.5 * (edges[1:] + edges[:-1]), heights, labels)
+    _draw_cuts(frame, cuts)
+    return frame.svg(*words)
+
+
+def _label_peaks(frame: Frame, middles: Array, heights: tuple[Array, Array], labels: tuple[str, str]) -> None:
+    """The name of each class over the middle of its steps, the second above the first where they would meet."""
+    places: list[tuple[float, float]] = []
+    for kind, part, label in zip(("pos", "neg"), heights, labels, strict=True):
+        at = frame.x(float(np.average(middles, weights=part)))
+        at = min(max(at, frame.left + 40.0), frame.width - frame.right - 40.0)
+        top = frame.y(float(part.max())) - 6.0
+        if any(abs(at - x) < 70.0 and abs(top - y) < 13.0 for x, y in places):
+            top = min(y for _, y in places) - 13.0
+        places.append((at, top))
+        frame.text(at, top, cut(label, 18), class_=f"direct {kind}", text_anchor="middle")
+
+
+def _draw_cuts(frame: Frame, cuts: dict[str, float]) -> None:
+    """Upright lines with their names at the top, on the sides away from each other; one that the slider moves."""
+    low, high = frame.x_range
+    places = {label: min(max(at, low), high) for label, at in cuts.items()}
+    first = min(places, key=lambda label: places[label])
+    close = len(places) > 1 and np.ptp([frame.x(at) for at in places.values()]) < 50.0
+    for label, at in places.items():
+        x = frame.x(at)
+        frame.add("line", class_=f"cut {label}", x1=x, x2=x, y1=frame.top - 2.0, y2=frame.height - frame.bottom)
+        left = label == first and x > frame.left + 60.0
+        place = (-5.0, "end") if left else (5.0, "start")
+        lower = 12.0 if close and label != first and frame.x(places[first]) <= frame.left + 60.0 else 0.0
+        frame.text(x + place[0], frame.top + 6.0 + lower, label, class_="note", text_anchor=place[1])
+    x = frame.x(places["chosen"])
+    floor = frame.height - frame.bottom
+    frame.add("line", class_="cut now", id=f"{frame.name}-now", x1=x, x2=x, y1=frame.top + 10.0, y2=floor)
+
+
+def reliability_chart(
+    name: str, predicted: Array, observed: Array, low: Array, high: Array, label: str, words: tuple[str, str]
+) -> Markup:
+    """What was predicted against what came, with intervals."""
+    reach = min(1.0, 1.1 * float(max(predicted.max(), observed.max(), min(high.max(), 0.1))))
+    frame = Frame(name, (0.0, reach), (0.0, reach))
+    frame.y_axis(_shares(reach), f"of these were {cut(label, 30)}")
+    frame.x_axis(_shares(reach), "predicted probability")
+    frame.line([0.0, reach], [0.0, reach], class_="guess")
+    frame.text(frame.x(0.63 * reach), frame.y(0.56 * reach), "as predicted", class_="note")
+    for at, share, lower, upper in zip(predicted, observed, low, high, strict=True):
+        frame.line([at, at], [lower, min(upper, reach)], class_="interval")
+        frame.add("circle", class_="dot pos", cx=frame.x(at), cy=frame.y(share), r=4.0)
+    return frame.svg(*words)
+
+
+def slice_chart(
+    name: str,
+    x_edges: Array,
+    y_edges: Array,
+    regions: dict[str, NDArray[np.bool_]],
+    points: dict[str, tuple[Array, Array]],
+    axes: tuple[str, str],
+    words: tuple[str, str],
+) -> Markup:
+    """A plane in regions, each a mask of cells (row by row from below), with some rows as points."""
+    frame = Frame(
+        name, (float(x_edges[0]), float(x_edges[-1])), (float(y_edges[0]), float(y_edges[-1])), height=320, left=52.0
+    )
+    frame.add(
+        "rect", class_="ground", x=frame.left, y=frame.top, width=frame.width - frame.left - frame.right,
+        height=frame.height - frame.top - frame.bottom,
+    )  # fmt: skip
+    for kind, mask in regions.items():
+        path = "".join(
+            f"M{_number(frame.x(x_edges[left]))} {_number(frame.y(y_edges[above]))}"
+            f"H{_number(frame.x(x_edges[right]))}V{_number(frame.y(y_edges[below]))}"
+            f"H{_number(frame.x(x_edges[left]))}z"
+            for below, above, left, right in _rectangles(mask)
+        )
+        if path:
+            frame.add("path", class_=f"region {kind}", d=path)
+    for kind, (across, up) in points.items():
+        for a, b in zip(across.tolist(), up.tolist(), strict=True):
+            x, y = frame.x(a), frame.y(b)
+            if kind == "pos":
+                frame.add("path", class_="point pos", d=f"M{x:.1f} {y - 4.2:.1f}l4 7h-8z")
+            else:
+                frame.add("circle", class_="point neg", cx=round(x, 1), cy=round(y, 1), r=2.4)
+    frame.x_axis(_numbered(*frame.x_range, 5), cut(axes[0], 44))
+    for at, text in _numbered(*frame.y_range, 5):
+        frame.text(frame.left - 6.0, frame.y(at) + 4.0, text, class_="tick", text_anchor="end")
+    frame.text(2.0, 10.0, cut(axes[1], 50), class_="label")
+    return frame.svg(*words)
+
+
+def _rectangles(mask: NDArray[np.bool_]) -> list[tuple[int, int, int, int]]:
+    """Few rectangles (below, above, left, right) that cover the cells: runs in a row, joined with equal ones below."""
+    open_runs: dict[tuple[int, int], int] = {}
+    done: list[tuple[int, int, int, int]] = []
+    for k in range(mask.shape[0] + 1):
+        row = mask[k].astype(np.int8) if k < mask.shape[0] else np.zeros(mask.shape[1], dtype=np.int8)
+        edges = np.flatnonzero(np.diff(row, prepend=0, append=0)).tolist()
+        runs = set(zip(edges[::2], edges[1::2], strict=True))
+        for run in [run for run in open_runs if run not in runs]:
+            done.append((open_runs.pop(run), k, *run))
+        for run in runs:
+            open_runs.setdefault(run, k)
+    return done
+
+
+def rate_chart(
+    name: str, middles: Array, rates: Array, low: Array, high: Array, overall: float, column: str, label: str
+) -> Markup:
+    """How the share of the class changes over a column, in a small chart."""
+    reach = float(min(1.0, max(1.3 * rates.max(), 2.0 * overall, 0.75 * high.max())))
+    pad = 0.04 * float(np.ptp(middles)) or 0.5
+    frame = Frame(
+        name, (float(middles[0]) - pad, float(middles[-1]) + pad), (0.0, reach),
+        width=240, height=146, left=40.0, right=12.0, top=18.0, bottom=24.0,
+    )  # fmt: skip
+    for at in nice_ticks(0.0, reach, 3):
+        frame.add("line", class_="grid", x1=frame.left, x2=frame.width - frame.right, y1=frame.y(at), y2=frame.y(at))
+        frame.text(frame.left - 5.0, frame.y(at) + 4.0, f"{100 * at:.4g} %", class_="tick", text_anchor="end")
+    frame.line(list(frame.x_range), [overall, overall], class_="guess")
+    for at, lower, upper in zip(middles, low, high, strict=True):
+        frame.line([at, at], [lower, min(upper, reach)], class_="interval")
+    frame.line(middles.tolist(), rates.tolist(), class_="steps pos")
+    for at, rate in zip(middles.tolist(), rates.tolist(), strict=True):
+        frame.add("circle", class_="dot pos", cx=frame.x(at), cy=frame.y(rate), r=3.0)
+    floor = frame.height - frame.bottom
+    frame.add("line", class_="axis", x1=frame.left, x2=frame.width - frame.right, y1=floor, y2=floor)
+    for at, text in _numbered(*frame.x_range, 4):
+        frame.text(frame.x(at), floor + 15.0, text, class_="tick", text_anchor="middle")
+    steps = "; ".join(f"{significant(a)}: {percent(b)}" for a, b in zip(middles.tolist(), rates.tolist(), strict=True))
+    title = f"Share of {label} by {column}"
+    return frame.svg(title, f"Over all {percent(overall)}. By the middle of each part: {steps}.")

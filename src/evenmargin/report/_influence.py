@@ -1,0 +1,198 @@
+"""Which columns a model goes by.
+
+Of a linear model, the coefficients: by how much the score changes with a column,
+for one standard deviation of it. Of any other, permutation importance: how much of
+the distance between the classes' mean scores is lost when the values of a column
+change places, and by how much the area under the ROC curve drops. The area alone
+would tell nothing of a model that ranks nearly all rows rightly, as on rows that it
+has seen. It is bounded in rows, calls and seconds, and says so where it was cut short.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.pipeline import Pipeline
+
+from ..stopping import roc_auc
+from ._evidence import Evidence
+from ._table import Table
+
+__all__ = ["Influence", "influence"]
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+SECONDS = 4.0  # for all calls of the model
+_ROWS = 1_000  # of each class, at most
+_LEAST = 100  # of each class, where fewer rows make room for all columns
+_COLUMNS = 300  # to try, those first that tell the classes apart alone
+_REPEATS = 3
+_TELLING = 5e-4  # a drop in ROC-AUC that is seen in three decimals
+
+
+@dataclass(frozen=True)
+class Influence:
+    """A figure for each column that was looked at, the largest first.
+
+    Attributes
+    ----------
+    columns : ndarray of shape (k,)
+        Their places in the table.
+    values : ndarray of shape (k,)
+        Signed changes of the score, or shares of the distance that are lost.
+    drops : ndarray of shape (k,) or None
+        Of ROC-AUC, for permutations, where they can be seen.
+    linear : bool
+    how : str
+        What was measured on what, in words.
+    """
+
+    columns: Index
+    values: Array
+    drops: Array | None
+    linear: bool
+    how: str
+
+
+def influence(evidence: Evidence, seed: int, seconds: float = SECONDS) -> Influence | None:
+    """Coefficients where the model has them, else permutation importance; None for sparse rows, or out of time."""
+    found = _coefficients(evidence)
+    if found is not None or issparse(evidence.table.X):
+        return found
+    return _permutation(evidence, seed, seconds)
+
+
+# --- linear models ---
+
+
+def _coefficients(evidence: Evidence) -> Influence | None:
+    model, X, names = evidence.model, evidence.table.X, evidence.table.names
+    if isinstance(model, Pipeline):
+        steps, model = model[:-1], model[-1]
+        try:  # a transformer that mixes columns gives them other names
+            if not hasattr(model, "coef_") or list(steps.get_feature_names_out(names)) != names:
+                return None
+        except (AttributeError, ValueError):
+            return None
+        X = steps.transform(X) if len(steps) else X
+    coef = np.asarray(getattr(model, "coef_", np.empty(0)))
+    if coef.size != evidence.table.columns or not set(evidence.table.kinds) <= {"number", "yes or no"}:
+        return None
+    values = np.ravel(coef).astype(np.float64) * _deviations(X)
+    values = values if evidence.judge.which == 1 else -values
+    order = np.argsort(-np.abs(values), kind="stable")
+    how = "The change of the score for one standard deviation of the column, from the model's coefficients."
+    return Influence(order, values[order], None, True, how)
+
+
+def _deviations(X: Any) -> Array:
+    if issparse(X):
+        mean = np.asarray(X.mean(axis=0)).ravel()
+        square = np.asarray(X.multiply(X).mean(axis=0)).ravel()
+        return np.sqrt(np.maximum(square - mean**2, 0.0))
+    return np.asarray(np.nanstd(np.asarray(X, dtype=np.float64), axis=0))
+
+
+# --- any model ---
+
+
+def _permutation(evidence: Evidence, seed: int, seconds: float) -> Influence | None:
+    rng, started = np.random.default_rng(seed), time.perf_counter()
+    order = _most_telling(evidence)[:_COLUMNS]
+    rows = _some_rows(evidence.positive, _ROWS, rng)
+    took, (gap, area) = _timed(evidence, rows)
+    if took * order.size > seconds:  # a call takes less than its share of rows, so that this is on the safe side
+        rows = _some_rows(evidence.positive, max(_LEAST, int(_ROWS * seconds / (took * order.size))), rng)
+        took, (gap, area) = _timed(evidence, rows)
+    lost: dict[int, list[tuple[float, float]]] = {}
+    for turn in range(_REPEATS * order.size):
+        if time.perf_counter() - started + took > seconds or not gap > 0:
+            break
+        j = int(order[turn % order.size])
+        left = _apart_by_score(evidence, rows, _shuffled(evidence, rows, j, rng))
+        lost.setdefault(j, []).append((1.0 - left[0] / gap, area - left[1]))
+    if not lost:
+        return None
+    tried = np.array(list(lost), dtype=np.intp)
+    means = np.array([np.mean(of, axis=0) for of in lost.values()])
+    best = np.argsort(-means[:, 0], kind="stable")
+    drops = means[best, 1] if means[:, 1].max() >= _TELLING else None
+    how = _how(evidence, rows.size, tried.size, min(map(len, lost.values())), seconds)
+    if drops is not None:
+        how += f" Beside it the drop in ROC-AUC, from {area:.3f}."
+    return Influence(tried[best], means[best, 0], drops, False, how)
+
+
+def _how(evidence: Evidence, rows: int, tried: int, repeats: int, seconds: float) -> str:
+    times = {1: "once", 2: "twice", 3: "three times"}[repeats]
+    said = (
+        "How much of the distance between the mean scores of the two classes is lost when the values of the column "
+        f"change places, tried {times} for each column on {rows:,} rows."
+    )
+    if evidence.training:
+        said += " The model has seen these rows: this is how much it goes by a column."
+    left = evidence.table.columns - tried
+    if left > 0:
+        why = f"after {seconds:g} seconds" if tried < min(_COLUMNS, evidence.table.columns) else f"at {_COLUMNS}"
+        said += f" It was cut short {why}: {left:,} columns that tell less alone were not tried."
+    return said
+
+
+def _some_rows(positive: NDArray[np.bool_], most: int, rng: np.random.Generator) -> Index:
+    """Up to so many of each class: the area under the curve does not depend on their shares."""
+    sides = [rng.permutation(np.flatnonzero(side))[:most] for side in (positive, ~positive)]
+    return np.sort(np.concatenate(sides))
+
+
+def _timed(evidence: Evidence, rows: Index) -> tuple[float, tuple[float, float]]:
+    started = time.perf_counter()
+    figures = _apart_by_score(evidence, rows, evidence.table.take(evidence.index[rows]))
+    return time.perf_counter() - started, figures
+
+
+def _apart_by_score(evidence: Evidence, rows: Index, X: Any) -> tuple[float, float]:
+    """The distance between the mean scores of the classes, and the area under the ROC curve."""
+    positive, weight, scores = evidence.positive[rows], evidence.weight[rows], evidence.judge.score(X)
+    up, down = (float(np.average(scores[side], weights=weight[side])) for side in (positive, ~positive))
+    return up - down, float(roc_auc(np.where(positive, 1.0, -1.0), scores, weight))
+
+
+def _shuffled(evidence: Evidence, rows: Index, j: int, rng: np.random.Generator) -> Any:
+    """These rows, a column of which has changed places."""
+    X, places = evidence.table.take(evidence.index[rows]), rng.permutation(rows.size)
+    if not isinstance(X, pd.DataFrame):
+        X = X.copy()
+        X[:, j] = X[places, j]
+        return X
+    parts = [X.iloc[:, :j], X.iloc[places, [j]].set_axis(X.index, axis=0), X.iloc[:, j + 1 :]]
+    return pd.concat(parts, axis=1)
+
+
+def _most_telling(evidence: Evidence) -> Index:
+    """Columns by how well each tells the classes apart alone, on a bounded number of rows."""
+    rows = _some_rows(evidence.positive, _ROWS, np.random.default_rng(0))
+    sign = np.where(evidence.positive[rows], 1.0, -1.0)
+    far = np.array([_apart(evidence.table, j, evidence.index[rows], sign) for j in range(evidence.table.columns)])
+    return np.argsort(-far, kind="stable")
+
+
+def _apart(table: Table, j: int, rows: Index, sign: Array) -> float:
+    """How far the area of a column alone is from 1/2; of categories, by the rate of the class in each."""
+    column = table.column(j, rows)
+    if table.kinds[j] in ("number", "date"):
+        numbers = table.numbers(j, rows)
+        known = ~np.isnan(numbers)
+        if np.unique(sign[known]).size < 2:
+            return 0.0
+        return abs(float(roc_auc(sign[known], numbers[known])) - 0.5)
+    codes = pd.factorize(column.astype(str), use_na_sentinel=False)[0]
+    hits, totals = np.bincount(codes, weights=sign > 0), np.bincount(codes)
+    rates = (hits + 0.5) / (totals + 1.0)
+    return abs(float(roc_auc(sign, rates[codes])) - 0.5) if totals.size < 0.5 * rows.size else 0.0

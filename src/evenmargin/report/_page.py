@@ -1,0 +1,60 @@
+"""The page: the template, its style and its script in one file that may load nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from markupsafe import Markup
+
+__all__ = ["page", "safe_json"]
+
+
+def page(context: dict[str, Any], data: dict[str, Any]) -> str:
+    """The whole file. The template escapes whatever is not made by our own charts."""
+    style, script = _source("page.css"), _source("page.js")
+    policy = (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return _template().render(
+        **context, style=Markup(style), script=Markup(script), policy=policy, data=Markup(safe_json(data))
+    )
+
+
+def safe_json(data: Any) -> str:
+    """JSON that cannot end the element it stands in, nor open another.
+
+    Examples
+    --------
+    >>> from evenmargin.report._page import safe_json
+    >>> safe_json({"</script>": "<!--"})
+    '{"\\\\u003c/script\\\\u003e": "\\\\u003c!--"}'
+    """
+    text = json.dumps(data, allow_nan=False)  # in ASCII, line separators are written as \\u2028
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+@cache
+def _source(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _digest(source: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+
+
+@cache
+def _template() -> Any:
+    import jinja2
+
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(_source("page.html.jinja"))

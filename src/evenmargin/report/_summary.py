@@ -1,0 +1,264 @@
+"""What is said first, in words: what was learnt, how good it is, what it will cost, and what to beware of."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from ..display._reliability import _bins, _sums
+from ..operating import MetricInterval, wilson
+from ._charts import bar, dots
+from ._evidence import Evidence
+from ._words import amount, between, fixed, name_of, out_of_100, percent, plural, rows_of
+
+__all__ = [
+    "Card", "Reliability", "cards", "cautions", "cost_lines", "lead", "price_source", "quoted", "reliability",
+]  # fmt: skip
+
+Array = NDArray[np.float64]
+
+_FEW = 30  # rows of the class below which figures are rough
+_WIDE = 0.25  # of an interval
+
+
+# --- sentences ---
+
+
+def lead(evidence: Evidence) -> list[str]:
+    """Paragraphs."""
+    expected, (label, other) = evidence.expected, map(quoted, evidence.labels)
+    count = float(evidence.weight[evidence.positive].sum())
+    of = "of the weight" if evidence.weighted else "of them"
+    first = (
+        f"The model looks for {label}: {amount(count)} {_of_all(evidence)}, {percent(evidence.share)} {of}"
+        f"{_one_in(evidence.share)}."
+    )
+    recall, precision, specificity = (expected[name] for name in ("recall", "precision", "specificity"))
+    if not math.isfinite(recall.value):
+        return [
+            first,
+            "How good it is on rows that it has not seen cannot be told from so few rows.",
+            *_tested(evidence),
+        ]
+    wrongly = MetricInterval(1.0 - specificity.value, 1.0 - specificity.high, 1.0 - specificity.low)
+    second = (
+        f"Of 100 cases of {label} it finds about {out_of_100(recall.value)} ({between(recall.low, recall.high)}). "
+        + (
+            f"Of 100 that it flags about {out_of_100(precision.value)} are right "
+            f"({between(precision.low, precision.high)}); "
+            if math.isfinite(precision.value)
+            else "It flags nothing; "
+        )
+        + f"of 100 cases of {other} it flags {out_of_100(wrongly.value)} for nothing "
+        f"({between(wrongly.low, wrongly.high)})."
+    )
+    cost = expected["cost"]
+    nobody, everybody = extremes(evidence)
+    third = (
+        f"{price_words(evidence)} it will cost about {amount(cost.value)} for each 1,000 cases "
+        f"({amount(cost.low)} to {amount(cost.high)}). Flagging nobody would cost {amount(nobody)}, "
+        f"flagging everybody {amount(everybody)}."
+    )
+    return [first, second, third, *_tested(evidence)]
+
+
+def quoted(label: Any) -> str:
+    return f"“{name_of(label)}”"
+
+
+def _of_all(evidence: Evidence) -> str:
+    return f"of {rows_of(float(evidence.weight.sum()))}"
+
+
+def _one_in(share: float) -> str:
+    return f", about one in {fixed(1.0 / share, 0)}" if share < 0.4 else ""
+
+
+def _tested(evidence: Evidence) -> list[str]:
+    """How it was tested: what the figures are worth depends on it."""
+    ranges = "Ranges in brackets hold the true figure with 95 % confidence."
+    if evidence.training:
+        said = "Every row was scored by machines that had not seen it (cross-validation)"
+        if evidence.corrected:
+            said += ", and the figures here are corrected for what was chosen on these rows: expect them of new ones"
+        said += "."
+        used, given = evidence.index.size, evidence.table.rows
+        sample = f" {used:,} of the {given:,} rows were used, and stand for all." if used < given else ""
+        return [f"{said} {ranges}{sample}"]
+    said = "These rows were scored by the model as it is: the figures hold if it was not fitted on any of them."
+    return [f"{said} {ranges}"]
+
+
+def price_words(evidence: Evidence) -> str:
+    prices = evidence.prices
+    said = f"At a price of {amount(prices.fn)} for a missed case and {amount(prices.fp)} for a false alarm"
+    if prices.tp or prices.tn:
+        said += f" ({amount(prices.tp)} for a case found, {amount(prices.tn)} for one rightly left alone)"
+    return said
+
+
+def price_source(evidence: Evidence) -> str:
+    """Where the prices come from."""
+    return {
+        "given": "These prices were given for this report.",
+        "objective": "These are the prices that the model's threshold was chosen for.",
+        "balance": "No prices were given: here a missed case costs as many false alarms as there are other cases "
+        "to each of its class, so that both classes weigh alike. Type your own below.",
+    }[evidence.prices.source]
+
+
+def extremes(evidence: Evidence) -> tuple[float, float]:
+    """The cost of 1 000 cases if nobody is flagged, and if everybody is."""
+    share, prices = evidence.share, evidence.prices
+    nobody = 1000.0 * (share * prices.fn + (1.0 - share) * prices.tn)
+    return nobody, 1000.0 * (share * prices.tp + (1.0 - share) * prices.fp)
+
+
+# --- figures to look at ---
+
+
+@dataclass(frozen=True)
+class Card:
+    """A figure with a picture."""
+
+    title: str
+    figure: str
+    range: str
+    picture: Markup
+
+
+def cards(evidence: Evidence) -> list[Card]:
+    recall, precision, area = (evidence.expected[name] for name in ("recall", "precision", "roc_auc"))
+    if not math.isfinite(recall.value):
+        return []
+    label = quoted(evidence.labels[0])
+    shown = [
+        Card(
+            f"of 100 cases of {label} are found", out_of_100(recall.value), between(recall.low, recall.high),
+            dots(recall.value, "pos", f"{out_of_100(recall.value)} of 100 dots filled"),
+        )
+    ]  # fmt: skip
+    if math.isfinite(precision.value):
+        shown.append(
+            Card(
+                "of 100 that are flagged are right", out_of_100(precision.value),
+                between(precision.low, precision.high),
+                dots(precision.value, "pos", f"{out_of_100(precision.value)} of 100 dots filled"),
+            )
+        )  # fmt: skip
+    shown.append(
+        Card(
+            "of 100 pairs, one of each class, are ranked rightly (ROC-AUC)", out_of_100(area.value),
+            between(area.low, area.high), dots(area.value, "ink", f"{out_of_100(area.value)} of 100 dots filled"),
+        )
+    )  # fmt: skip
+    return shown
+
+
+def cost_lines(evidence: Evidence) -> list[tuple[str, str, Markup]]:
+    """What 1 000 cases cost: this model, nobody, everybody."""
+    nobody, everybody = extremes(evidence)
+    costs = {"this model": evidence.expected["cost"].value, "flag nobody": nobody, "flag everybody": everybody}
+    largest = max((abs(cost) for cost in costs.values() if math.isfinite(cost)), default=0.0) or 1.0
+    kinds = ("ink", "quiet", "quiet")
+    return [
+        (name, amount(cost), bar(cost / largest, kind)) for (name, cost), kind in zip(costs.items(), kinds, strict=True)
+    ]
+
+
+# --- calibration ---
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Bins of predictions with what came, and how far off they are."""
+
+    predicted: Array
+    observed: Array
+    low: Array
+    high: Array
+    totals: Array
+    error: float
+    brier: float
+    base: float
+
+    @property
+    def off(self) -> bool:
+        """Whether probabilities are not to be taken at their word."""
+        outside = np.count_nonzero((self.predicted < self.low) | (self.predicted > self.high))
+        far = self.error > 0.5 * self.base and outside >= max(2, self.predicted.size // 3)
+        return bool(self.brier > self.base or far)
+
+
+def reliability(evidence: Evidence) -> Reliability | None:
+    """None where the model tells no probabilities."""
+    if evidence.chances is None:
+        return None
+    chances, positive, weight = evidence.chances, evidence.positive, evidence.weight
+    bins = _bins(chances, positive, weight, 10, 5.0 * float(weight.mean()))
+    totals, hits, sums = (_sums(bins, part) for part in (weight, weight * positive, weight * chances))
+    observed, predicted = hits / totals, sums / totals
+    rows = _sums(bins, np.ones(weight.size))  # intervals go by rows, not by what they weigh
+    low, high = wilson(observed * rows, (1.0 - observed) * rows)
+    error = float(totals @ np.abs(observed - predicted) / totals.sum())
+    brier = float(np.average(np.square(chances - positive), weights=weight))
+    share = evidence.share
+    return Reliability(predicted, observed, low, high, totals, error, brier, share * (1.0 - share))
+
+
+# --- what to beware of ---
+
+
+def cautions(evidence: Evidence, found: Reliability | None) -> list[str]:
+    """Sentences, the weightiest first."""
+    said, expected, label = [], evidence.expected, quoted(evidence.labels[0])
+    count, recall, area = evidence.positives, expected["recall"], expected["roc_auc"]
+    if count < _FEW:
+        verb = plural(count, "row is", "rows are")
+        said.append(f"Only {count} {verb} {label}: all figures are rough. Trust the ranges, not the values.")
+    elif recall.high - recall.low > _WIDE:
+        said.append(f"How many cases of {label} it finds is known roughly only: more rows of the class would help.")
+    if area.low <= 0.5:
+        said.append("It may be no better than guessing: the range of its ROC-AUC includes one half.")
+    nobody, everybody = extremes(evidence)
+    if expected["cost"].value > min(nobody, everybody):
+        better = "nobody" if nobody < everybody else "everybody"
+        said.append(f"At these prices flagging {better} costs less than using the model as it is cut now.")
+    if found is not None and found.off:
+        said.append("Its probabilities are badly calibrated: use them to rank rows, not as frequencies.")
+    said += _of_the_model(evidence)
+    if evidence.weighted:
+        said.append("Rows are weighted: counts are sums of weights.")
+    return said
+
+
+def _of_the_model(evidence: Evidence) -> list[str]:
+    """What the model itself has to say, and whether it calls rows as its scores are cut."""
+    said, goal, chosen = [], evidence.objective, evidence.chosen
+    if goal is not None and goal.has_floor:
+        counts = (np.array([count]) for count in (chosen.tp, chosen.fn, chosen.fp))
+        if not goal.reached(*counts)[0]:
+            said.append(f"The {goal} that was asked for is not reached on these rows.")
+    for title, text in getattr(getattr(evidence.model, "summary_", None), "lines", []):
+        if title.strip() == "note" and text.startswith("time was short"):
+            said.append(f"The fit ran out of time: {text.split(': ', 1)[-1]}.")
+    differ = disagreements(evidence)
+    if differ:
+        said.append(
+            f"The model's own predict calls {differ:,} {plural(differ, 'row', 'rows')} otherwise than its scores "
+            "are cut here."
+        )
+    return said
+
+
+def disagreements(evidence: Evidence) -> int:
+    """Rows that `predict` calls otherwise: of models that do not go by their scores alone."""
+    if evidence.training or hasattr(evidence.model, "oof_scores_") or not hasattr(evidence.model, "predict"):
+        return 0
+    called = np.asarray(evidence.model.predict(evidence.X)) == evidence.labels[0]
+    return int(np.count_nonzero(called != evidence.flagged))
