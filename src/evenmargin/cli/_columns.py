@@ -287,8 +287,9 @@ class Matcher:
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
-        self._values: Counter[str] = Counter()  # by column: values, those that are lost, and some of these
+        self._values: Counter[str] = Counter()  # by column: values, those lost, those of another kind, some words
         self._lost: Counter[str] = Counter()
+        self._strange: Counter[str] = Counter()
         self._examples: dict[str, Counter[str]] = {}
         self._extra: dict[str, None] = {}
 
@@ -337,7 +338,8 @@ class Matcher:
             self._lost[column.name] += content.lost.total()
             words = self._examples.get(column.name, Counter()) + content.lost
             self._examples[column.name] = Counter(dict(words.most_common(_EXAMPLES)))  # there may be millions
-            if 2 * self._lost[column.name] > self._values[column.name] >= _JUDGED:
+            self._strange[column.name] += content.strange
+            if 2 * self._strange[column.name] > self._values[column.name] >= _JUDGED:
                 raise InputError(
                     f"Column {column.name!r} held {_PLURAL[column.kind]} when the model was fitted, and now mostly "
                     f"something else, such as {quoted(word for word, _ in words.most_common(3))}: is it another column?"
@@ -497,7 +499,8 @@ class _Content:
     values: NDArray[Any]  # numbers, dates, or codes of words
     words: NDArray[Any] | None = None
     count: int = 0  # values that are not missing in the file
-    lost: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)  # values that count as missing
+    strange: int = 0  # how many of these are not of the kind; others are infinite, or of the year 9999
 
     def series(self, rows: NDArray[np.bool_] | None) -> pd.Series:
         values = self.values if rows is None or rows.all() else self.values[rows]
@@ -569,11 +572,11 @@ def _content(column: pd.Series, kind: str | None = None) -> _Content:
         kind = "category"
     for one, (parse, gap) in _PARSERS.items():
         if kind in (None, one):
-            values = parse(words)
-            bad = np.isnan(values)
-            if kind is not None or counts[~bad].sum() >= _SHARE * counts.sum():
-                lost = Counter({words[i]: int(counts[i]) for i in np.flatnonzero(bad)})
-                return _Content(one, np.append(values, gap)[codes], None, int(counts.sum()), lost)
+            values, fits = parse(words)
+            if kind is not None or counts[fits].sum() >= _SHARE * counts.sum():
+                lost = Counter({words[i]: int(counts[i]) for i in np.flatnonzero(np.isnan(values))})
+                strange = int(counts[~fits].sum())
+                return _Content(one, np.append(values, gap)[codes], None, int(counts.sum()), lost, strange)
     return _Content("category", codes, np.array(words, dtype=object), int(counts.sum()))
 
 
@@ -659,26 +662,30 @@ def _word(value: Any) -> str:
 
 
 def _number(word: str) -> float:
-    """A word as a number, NaN if it is none."""
+    """A word as a number, which may be infinite; NaN if it is none."""
     truth = _TRUTH.get(word.lower())
     if truth is not None:
         return truth
     try:
-        value = np.nan if "_" in word else float(word)
+        return np.nan if "_" in word else float(word)
     except ValueError:
         return np.nan
-    return value if abs(value) < _LARGEST else np.nan
 
 
-def _parse_numbers(words: list[str]) -> NDArray[np.float64]:
-    return np.array([_number(word) for word in words], dtype=np.float64)
+def _parse_numbers(words: list[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Numbers that can be used, and which words are numbers."""
+    values = np.array([_number(word) for word in words], dtype=np.float64)
+    return np.where(np.abs(values) < _LARGEST, values, np.nan), ~np.isnan(values)
 
 
-def _parse_dates(words: list[str]) -> NDArray[np.datetime64]:
-    some = [word if _DATE.fullmatch(word) else None for word in words]
-    if not any(some):
-        return np.full(len(words), np.datetime64("NaT", "ns"))
-    return _nanoseconds(_instants(pd.Series(pd.to_datetime(some, format="ISO8601", utc=True, errors="coerce"))))
+def _parse_dates(words: list[str]) -> tuple[NDArray[np.datetime64], NDArray[np.bool_]]:
+    """Dates that can be used, and which words are written like dates."""
+    fits = np.array([_DATE.fullmatch(word) is not None for word in words], dtype=bool)
+    if not fits.any():
+        return np.full(len(words), np.datetime64("NaT", "ns")), fits
+    some = [word if fit else None for word, fit in zip(words, fits, strict=True)]
+    values = _instants(pd.Series(pd.to_datetime(some, format="ISO8601", utc=True, errors="coerce")))
+    return _nanoseconds(values), fits
 
 
 _PARSERS: dict[str, tuple[Any, Any]] = {

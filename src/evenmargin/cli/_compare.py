@@ -208,7 +208,7 @@ def _tell(
     titles |= {"average_precision": "average precision"}
     if goal.costs is not None:
         table["cost_per_1000"] = [-1000.0 * ranks[name] for name in table.index]
-        titles = {"cost_per_1000": "cost per 1 000", **titles}
+        titles = {"cost_per_1000": "cost per 1,000", **titles}
     table = table.loc[sorted(table.index, key=ranks.__getitem__, reverse=True)]
     rows = [
         (name, *(_figure(row[key], key) for key in titles), f"{row['seconds']:.2f}") for name, row in table.iterrows()

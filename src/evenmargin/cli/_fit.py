@@ -135,7 +135,8 @@ def fit(
         with voice.busy("writing the report"):
             write_report(
                 report, machine, lesson.X, lesson.y, sample_weight=lesson.weight, training=True,
-                title=f"{lesson.schema.target}: {lesson.positive}", notes=lesson.notes, rows=lesson.ids,
+                title=f"{lesson.schema.target}: {lesson.positive}", target=lesson.schema.target, notes=lesson.notes,
+                rows=lesson.ids,
                 provenance=made_by(lesson.name),
             )  # fmt: skip
         voice.facts["report"] = str(report)

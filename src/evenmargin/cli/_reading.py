@@ -30,6 +30,7 @@ import re
 import shutil
 import sys
 import tempfile
+import weakref
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
@@ -280,6 +281,7 @@ class _Source:
     def spool(self) -> IO[bytes]:
         """All bytes in a temporary file without a name, for formats that are not read from front to back."""
         file = tempfile.TemporaryFile()  # noqa: SIM115
+        weakref.finalize(self, file.close)
         try:
             for chunk in self.chunks():
                 file.write(chunk)
@@ -368,7 +370,9 @@ def _unzip(file: IO[bytes], name: str) -> IO[bytes]:
         raise InputError(f"{name} is a spreadsheet: save the sheet as CSV.")
     if len(members) != 1:
         raise InputError(f"{name} holds {len(members)} files, and one is wanted: unpack it and name the file.")
-    return archive.open(members[0])
+    member = archive.open(members[0])
+    weakref.finalize(member, file.close)
+    return member
 
 
 def _unzstd(file: IO[bytes], name: str) -> IO[bytes]:

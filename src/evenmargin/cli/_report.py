@@ -40,7 +40,7 @@ def report(
     notes = loaded.manifest.notes
     with voice.busy(f"reading {data}"):
         file = open_table(data, encoding=encoding, separator=separator)
-        frame = file.read()
+        frame = file.read(words=loaded.words)
     weighted = notes.get("weight")
     frame, weight = take_weights(frame, weighted if weighted in frame.columns else None, file.name)
     if names is not None and names not in frame.columns:
@@ -57,7 +57,8 @@ def report(
     with voice.busy("writing the report"):
         write_report(
             out, loaded.model, X, y, sample_weight=None if weight is None else weight[known], training=seen,
-            pos_label=loaded.positive, prices=costs, notes=notes.get("said", []) if seen else voice.notes,
+            pos_label=loaded.positive, target=_target(loaded, target), prices=costs,
+            notes=notes.get("said", []) if seen else voice.notes,
             rows=None if names is None else frame[names].to_numpy(),
             provenance={"model": path.name, **made_by(file.name)},
         )  # fmt: skip

@@ -22,6 +22,7 @@ def render_report(
     training: bool = False,
     pos_label: Any = None,
     title: str | None = None,
+    target: str | None = None,
     prices: Any = None,
     notes: Iterable[str] = (),
     rows: Any = None,
@@ -50,6 +51,8 @@ def render_report(
     pos_label : label, default=None
         The class to find; None: the model's own, or the rarer one.
     title : str, default=None
+    target : str, default=None
+        What the labels are of, such as the name of their column.
     prices : dict, default=None
         What a missed case and a false alarm cost, ``{"fn": 100, "fp": 1}``. None: those of
         the model's objective; where it has none, such that both classes weigh alike.
@@ -84,8 +87,9 @@ def render_report(
 
     seed = seed_from(random_state)
     evidence = gather(
-        model, X, y, sample_weight=sample_weight, training=training, pos_label=pos_label, prices=prices, rows=rows
-    )
+        model, X, y, sample_weight=sample_weight, training=training, pos_label=pos_label, prices=prices, rows=rows,
+        target=target,
+    )  # fmt: skip
     context = _context(evidence, title, notes, seed) | {"making": making(evidence, provenance, random_state)}
     return page(context, for_the_script(evidence))
 

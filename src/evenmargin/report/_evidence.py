@@ -113,6 +113,8 @@ class Evidence:
     training : bool
         Whether the scores are those of cross-fitting.
     weighted : bool
+    target : str or None
+        What the labels are of.
     """
 
     model: Any
@@ -129,6 +131,7 @@ class Evidence:
     objective: Objective | None
     training: bool
     weighted: bool
+    target: str | None = None
 
     @cached_property
     def X(self) -> Any:
@@ -247,6 +250,7 @@ def gather(
     pos_label: Any = None,
     prices: Any = None,
     rows: Any = None,
+    target: str | None = None,
 ) -> Evidence:
     """Check everything, score the rows, and choose prices."""
     table, y, weight = _checked_rows(model, X, y, sample_weight)
@@ -272,7 +276,7 @@ def gather(
     return Evidence(
         model, judge, table, index, positive[index], weight[index], scores[index], chances,
         (classes[which], classes[1 - which]), _row_names(rows, y.size), _prices(prices, model, positive, weight),
-        _objective(model), training, sample_weight is not None,
+        _objective(model), training, sample_weight is not None, target,
     )  # fmt: skip
 
 

@@ -34,8 +34,9 @@ def lead(evidence: Evidence) -> list[str]:
     expected, (label, other) = evidence.expected, map(quoted, evidence.labels)
     count = float(evidence.weight[evidence.positive].sum())
     of = "of the weight" if evidence.weighted else "of them"
+    where = "" if evidence.target is None else f" in the column {quoted(evidence.target)}"
     first = (
-        f"The model looks for {label}: {amount(count)} {_of_all(evidence)}, {percent(evidence.share)} {of}"
+        f"The model looks for {label}{where}: {amount(count)} {_of_all(evidence)}, {percent(evidence.share)} {of}"
         f"{_one_in(evidence.share)}."
     )
     recall, precision, specificity = (expected[name] for name in ("recall", "precision", "specificity"))
