@@ -47,9 +47,10 @@ scores.to_parquet(out)
 
 def measured(code: str, *words: object) -> tuple[float, float]:
     """Seconds and the peak of memory, in MB, of a process."""
-    tail = "\nimport resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+    # Not ru_maxrss, which begins with the peak of the process that started this one.
+    tail = "\nprint(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1], file=sys.stderr)"
     body = "\n".join(f"    {line}" for line in code.strip().splitlines())
-    wrapped = f"import sys\ntry:\n{body}\nexcept SystemExit as end:\n    assert not end.code{tail}"
+    wrapped = f"import re\nimport sys\ntry:\n{body}\nexcept SystemExit as end:\n    assert not end.code{tail}"
     started = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", wrapped, *map(str, words)], stderr=subprocess.PIPE, text=True, check=True

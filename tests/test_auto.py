@@ -89,6 +89,26 @@ def test_a_pickled_model_says_the_same(model, rows):
     assert str(again.summary_) == str(model.summary_)
 
 
+@pytest.mark.parametrize("labels", [[-1, 1], ["rare", "usual"]])
+def test_assess_says_in_one_pass_what_the_three_say(rows, labels):
+    X, y = rows
+    model = fast().fit(X, np.where(y > 0, labels[0], labels[1]))
+    found = model.assess(X)
+    place = model.classes_.tolist().index(model.pos_label_)
+    assert found["prediction"].tolist() == model.predict(X).tolist()
+    np.testing.assert_array_equal(found["probability"], model.predict_proba(X)[:, place])
+    np.testing.assert_array_equal(found["score"], model.decision_function(X) * (1 if place else -1))
+
+
+def test_assess_has_columns_for_each_of_several_classes():
+    X, y = load_iris(return_X_y=True)
+    model = fast().fit(X, y)
+    found = model.assess(X)
+    np.testing.assert_array_equal(found[[f"probability {k}" for k in range(3)]], model.predict_proba(X))
+    np.testing.assert_array_equal(found[[f"score {k}" for k in range(3)]], model.decision_function(X))
+    assert found["prediction"].tolist() == model.predict(X).tolist()
+
+
 def test_it_works_inside_cross_validation(rows):
     assert cross_val_score(fast(), *rows, cv=3, scoring="roc_auc").mean() > 0.8
 

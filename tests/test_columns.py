@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +16,7 @@ from test_reading import WRITERS
 
 from evenmargin import EvenMarginClassifier
 from evenmargin._tables import _is_number
-from evenmargin.cli._columns import Column, Matcher, Schema, labels, match, prepare
+from evenmargin.cli._columns import Column, Matcher, Schema, labels, prepare
 from evenmargin.cli._reading import InputError, fingerprint, open_table
 
 N = 200
@@ -36,6 +38,23 @@ def refusal(function, *arguments, **options):
     assert "\n" not in said
     assert said.endswith((".", "?"))
     return said
+
+
+def match(frame, schema):
+    """A whole table as a model takes it, and the notes."""
+    matcher = Matcher(schema)
+    X = matcher(frame)
+    matcher.finish()
+    return SimpleNamespace(X=X, notes=matcher.notes())
+
+
+def matched(matcher, file, rows):
+    """A file in pieces as a model takes it."""
+    names, words = matcher.schema.names, matcher.schema.words
+    matcher.check(file.columns, file.lacks(names))
+    X = pd.concat([matcher(piece) for piece in file.pieces(rows, columns=names, words=words)], ignore_index=True)
+    matcher.finish()
+    return X
 
 
 def kinds(frame, **options):
@@ -79,6 +98,11 @@ def test_a_missing_target_brings_near_names_to_mind():
 def test_a_target_without_two_values_is_refused():
     assert "only one value, 'no'" in refusal(prepare, table().assign(fraud="no"), "fraud")
     assert "has no value" in refusal(prepare, table().assign(fraud=np.nan), "fraud")
+
+
+def test_a_label_that_reads_as_missing_is_explained():
+    sentence = refusal(prepare, table().assign(fraud=np.where(FRAUD == "yes", "severe", "None")), "fraud")
+    assert "only one value, 'severe' (an empty field counts as missing, and so do words like NA, None" in sentence
 
 
 def test_a_measurement_is_no_target():
@@ -140,8 +164,8 @@ def test_of_two_as_frequent_labels_the_later_is_looked_for_with_a_word():
 
 def test_halves_are_labels_too():
     ready = prepare(table().assign(fraud=np.where(FRAUD == "yes", 0.5, 1.0)), "fraud", "0.5")
-    assert (ready.positive, str(ready.positive)) == (0.5, ready.schema.positive)
-    assert labels(pd.DataFrame({"fraud": ["1", "0.50"]}), ready.schema)[0].tolist() == [1.0, 0.5]
+    assert (ready.positive, ready.schema.positive) == ("0.5", "0.5")  # as words: fractions are no classes elsewhere
+    assert labels(pd.DataFrame({"fraud": ["1", "0.50"]}), ready.schema)[0].tolist() == ["1.0", "0.5"]
 
 
 def test_labels_too_long_for_numbers_are_text():
@@ -270,6 +294,20 @@ def test_more_words_than_that_make_a_category():
     assert kinds(table(size=size))["size"] == "category"
 
 
+def test_most_numbers_and_many_words_are_words_with_a_word():
+    frame = table(size=np.where(np.arange(N) % 3 == 0, "?", (np.arange(N) % 7).astype(str)))
+    assert kinds(frame)["size"] == "category"
+    assert "Column 'size' is taken as words: 67 of its 200 values are no numbers, such as '?'." in said(frame)
+    assert said(table(zone=rng.choice(["a", "b", "7"], N))).count("taken as words") == 0
+
+
+@pytest.mark.parametrize("form", ["{:.2f} €", "${:.2f}", "{:.0f} %", "{:.0f}%", "EUR {:.2f}", "{:,.2f}"])
+def test_numbers_with_signs_are_words_with_advice(form):
+    word = form.format(1234.5)
+    frame = table(price=[form.format(9 + 37 * j) for j in range(N - 1)] + [word])
+    assert re.search("numbers like '[^']+' are to be written 1234.5", prepare(frame, "fraud").schema.left_out["price"])
+
+
 def test_infinity_counts_as_missing_with_a_word():
     frame = table(ratio=np.where(np.arange(N) == 7, np.inf, AMOUNT))
     assert np.isnan(prepare(frame, "fraud").X["ratio"][7])
@@ -314,6 +352,15 @@ def test_numbers_with_commas_are_words_with_advice():
     ready = prepare(frame, "fraud")
     assert "Column 'price' is taken as words: numbers like '0,5' are to be written 1234.5." in ready.notes
     assert ready.schema.left_out["sum"] == "numbers like '1.000,75' are to be written 1234.5"
+
+
+def test_thousands_of_a_text_file_are_words_with_advice(write):
+    lines = "".join(f"{900 + 10 * j:,};{fraud}\n" for j, fraud in enumerate(FRAUD))
+    frame = open_table(write(f"sum;fraud\n{lines}".encode(), "data.csv")).read().assign(amount=AMOUNT)
+    ready = prepare(frame, "fraud")
+    assert ready.schema.left_out["sum"] == "numbers like '1,000' are to be written 1234.5"
+    ready = prepare(frame, "fraud", keep=["sum"])
+    assert "Column 'sum' is taken as words: numbers like '1,000' are to be written 1234.5." in ready.notes
 
 
 def test_spaces_around_words_are_no_matter():
@@ -364,7 +411,7 @@ def test_pieces_match_to_the_training_rows(name, write):
     expected = prepare(MIXED, "fraud")
     file = open_table(write(WRITERS[name](MIXED), name))
     matcher = Matcher(expected.schema)
-    X = pd.concat(matcher.pieces(file, rows=7), ignore_index=True)
+    X = matched(matcher, file, 7)
     pd.testing.assert_frame_equal(X, expected.X, check_exact=True)
     assert matcher.notes() == ["1 value of 'weight' is not a number and counts as missing: 'heavy'."]
 
@@ -374,7 +421,7 @@ def test_libsvm_pieces_have_the_columns_that_they_do_not_mention(write):
     schema = prepare(open_table(write(lines.encode(), "train.svm")).read(), "label").schema
     assert schema.names == ["x1", "x2"]
     file = open_table(write(b"0 1:5\n", "new.svm"))
-    assert [X.to_dict("list") for X in Matcher(schema).pieces(file)] == [{"x1": [5.0], "x2": [0.0]}]
+    assert matched(Matcher(schema), file, 7).to_dict("list") == {"x1": [5.0], "x2": [0.0]}
 
 
 def test_columns_are_found_by_name_in_any_order():
@@ -395,7 +442,7 @@ def test_missing_columns_are_all_named_with_near_names():
 def test_a_file_without_the_columns_is_refused_before_it_is_read(write):
     schema = prepare(MIXED, "fraud").schema
     file = open_table(write(b"Amount,b\n1,2\n", "other.csv"))
-    assert "did you mean 'Amount' for 'amount'" in refusal(lambda: list(Matcher(schema).pieces(file)))
+    assert "did you mean 'Amount' for 'amount'" in refusal(matched, Matcher(schema), file, 7)
 
 
 def test_extra_columns_are_passed_over_with_a_word():
@@ -404,6 +451,13 @@ def test_extra_columns_are_passed_over_with_a_word():
         "Not used: columns 'more' and 'yet', unknown to the model."
     ]
     assert match(table(same=1), schema).notes == []
+
+
+def test_extra_columns_of_use_elsewhere_are_not_called_unused():
+    matcher = Matcher(prepare(table(), "fraud").schema)
+    matcher(table(more=2, yet=3))
+    assert matcher.notes(used=["more"]) == ["Not used: column 'yet', unknown to the model."]
+    assert matcher.notes(used=["more", "yet"]) == []
 
 
 def test_what_is_noted_is_counted_over_all_pieces():
@@ -438,6 +492,25 @@ def test_another_column_of_the_same_name_is_refused():
     assert "now lists or bytes" in refusal(match, MIXED.assign(day=[[1]] * N), schema)
 
 
+def test_words_sorted_to_the_top_are_judged_with_the_rest_of_the_table():
+    schema = prepare(table(), "fraud").schema
+    frame = pd.DataFrame({"amount": ["?"] * 900 + ["1"] * 1100})
+    matcher = Matcher(schema)
+    pieces = [matcher(frame[i : i + 100]) for i in range(0, 2000, 100)]
+    matcher.finish()
+    pd.testing.assert_frame_equal(pd.concat(pieces, ignore_index=True), match(frame, schema).X)
+    assert matcher.notes() == ["900 values of 'amount' are not numbers and count as missing: '?'."]
+
+
+def test_another_column_is_refused_in_pieces_as_it_is_whole():
+    schema = prepare(table(), "fraud").schema
+    frame = pd.DataFrame({"amount": ["1"] * 900 + ["?"] * 1100})
+    matcher = Matcher(schema)
+    for i in range(0, 2000, 100):
+        matcher(frame[i : i + 100])
+    assert refusal(matcher.finish) == refusal(match, frame, schema)
+
+
 def test_a_column_of_far_dates_or_infinities_is_no_other_column():
     frame = table(
         until=np.where(np.arange(N) % 3, "9999-12-31", "2024-01-31"), ratio=np.where(np.arange(N) % 3, np.inf, 1.5)
@@ -464,7 +537,7 @@ def test_types_are_those_of_the_training_whatever_the_piece_holds():
 
 def test_the_classifier_predicts_on_what_matches():
     ready = prepare(MIXED, "fraud")
-    model = EvenMarginClassifier(time_budget=5, random_state=0).fit(ready.X, ready.y)
+    model = EvenMarginClassifier(time_budget="fast", random_state=0).fit(ready.X, ready.y)
     before = model.decision_function(ready.X)
     after = [model.decision_function(match(MIXED[i : i + 50], ready.schema).X) for i in range(0, N, 50)]
     assert np.allclose(np.concatenate(after), before)
@@ -472,7 +545,7 @@ def test_the_classifier_predicts_on_what_matches():
 
 def test_a_schema_travels_as_json():
     for frame in (MIXED, table(same=1)):
-        schema = prepare(frame, "fraud").schema
+        schema = replace(prepare(frame, "fraud").schema, decimal_comma=True)
         assert Schema.from_notes(json.loads(json.dumps(schema.to_notes()))) == schema
     assert schema.words == []
     assert prepare(MIXED, "fraud").schema.words == ["day", "zone"]
@@ -581,5 +654,5 @@ def test_any_text_file_matches_in_pieces_to_what_was_prepared_whole(write, rows,
         ready = prepare(file.read(), "t", "a", keep=["p", "q", "r"])
     except InputError:
         return  # one label only, or no column with two values
-    X = pd.concat(Matcher(ready.schema).pieces(file, rows=size), ignore_index=True)[ready.rows].reset_index(drop=True)
+    X = matched(Matcher(ready.schema), file, size)[ready.rows].reset_index(drop=True)
     pd.testing.assert_frame_equal(X, ready.X)

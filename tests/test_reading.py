@@ -21,8 +21,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from evenmargin.cli import _reading
-from evenmargin.cli._reading import InputError, fingerprint, near, open_table, quoted
+from evenmargin.cli._reading import MISSING, InputError, _lines, fingerprint, near, open_table, quoted
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is part of the test extra")
 
@@ -100,6 +99,14 @@ def _zipped(files):
     return packed.getvalue()
 
 
+def _encrypted(packed):
+    """The zip file with the mark that its one member is encrypted."""
+    content, central = bytearray(packed), packed.index(b"PK\x01\x02")
+    content[6] |= 1
+    content[central + 8] |= 1
+    return bytes(content)
+
+
 def _zstd(content):
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, "zstd") as stream:
@@ -110,7 +117,8 @@ def _zstd(content):
 def _arrowed(frame, kind):
     from pyarrow import feather, parquet
 
-    table, sink = pa.Table.from_pandas(frame, preserve_index=False), pa.BufferOutputStream()
+    table = frame if isinstance(frame, pa.Table) else pa.Table.from_pandas(frame, preserve_index=False)
+    sink = pa.BufferOutputStream()
     if kind == "parquet":
         parquet.write_table(table, sink, row_group_size=70)
     elif kind == "feather":
@@ -235,6 +243,125 @@ def test_decimal_commas_are_numbers_where_semicolons_separate(write):
     assert open_table(write("a;b\n1,5;True\n2,5;\n")).read()["b"].tolist()[0] is True
 
 
+def test_decimal_commas_are_told_once(write):
+    table = open_table(write("a;b\n1,5;x\n2,25;y\n"))
+    assert table.notes == [
+        "Numbers in data.csv are read with decimal commas, and points between thousands: 1,5 is 1.5."
+    ]
+    table.read()
+    assert len(table.notes) == 1
+    assert open_table(write("a;b\n1.5;x\n")).notes == open_table(write("a,b\n1.5,x\n")).notes == []
+
+
+@pytest.mark.parametrize("separator", list(";|\t"))
+def test_a_comma_that_may_stand_between_thousands_is_not_taken_for_decimals(separator, write):
+    for numbers in (["1,037", "980", "12,500"], ["1,037,500", "-1,037", "3"]):
+        table = open_table(write("".join(f"{a}{separator}{b}\n" for a, b in zip(["a", *numbers], "bxyz", strict=True))))
+        assert table.read()["a"].tolist() == numbers
+        assert table.notes == []
+
+
+@pytest.mark.parametrize("sure", ["0,037", "1037,125", "1,0375", "1.037,125"])
+def test_three_digits_are_decimals_where_another_number_says_so(sure, write):
+    number = float(sure.replace(".", "").replace(",", "."))
+    frame = open_table(write(f"a;b\n{sure};x\n1,037;y\n")).read()
+    assert frame["a"].astype(float).tolist() == [number, 1.037]
+
+
+def test_points_stand_between_thousands_where_commas_are_decimals(write):
+    content = "sum;day;address\n12,5;31.01.2024;10.100.100.100\n1.037;01.02.2024;10.0.0.1\n1.234.567,5;;\n"
+    frame = open_table(write(content)).read()
+    assert frame["sum"].astype(float).tolist() == [12.5, 1037, 1234567.5]
+    assert frame["day"].tolist()[0] == "31.01.2024"
+    assert frame["address"].tolist()[0] == "10.100.100.100"
+    mixed = open_table(write("a;b;c\n1,5;0.5;1.037\n2,5;;1.5\n2,5;;\n"))
+    assert mixed.read()["c"].astype(float).tolist()[:2] == [1.037, 1.5]
+    assert mixed.notes == ["Numbers in data.csv are read with decimal commas: 1,5 is 1.5."]
+
+
+@pytest.mark.parametrize(("content", "sums"), [("24.500;2", [24500]), ("24.5;2", [24.5]), ("1,5;2", [1.5])])
+def test_numbers_are_read_as_at_the_fit_where_the_file_does_not_tell(content, sums, write):
+    table = open_table(write(f"sum;b\n{content}\n"))
+    table.expect(decimal_comma=True)
+    assert table.read()["sum"].astype(float).tolist() == sums
+    assert len(table.notes) == table.decimal_comma == (sums != [24.5])
+
+
+def test_between_commas_nothing_else_is_expected(write):
+    table = open_table(write("sum,b\n24.500,2\n"))
+    table.expect(decimal_comma=True)
+    assert table.read()["sum"].tolist() == [24.5]
+
+
+# Columns that are only copied.
+
+IDS = [9007199254860993, None, None, None, 7, None]
+
+
+def copied(path, **options):
+    """The pieces of a file with its column "id" as it is, as tables with the types of the first."""
+    tables = [
+        pa.Table.from_pandas(piece[["id"]], preserve_index=False)
+        for piece in open_table(path).pieces(2, columns=["x"], exact=["id"], **options)
+    ]
+    assert len({table.schema.field(0).type for table in tables}) == 1
+    return pa.concat_tables(tables).column(0)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "file", "stream"])
+def test_a_copied_column_keeps_its_type_and_its_digits_in_every_piece(kind, write):
+    import datetime
+    from decimal import Decimal
+
+    for values in (
+        pa.array(IDS),
+        pa.array([None, None, None, "a", "NA", ""]),
+        pa.array([None, None, None, True, None, False]),
+        pa.array([None, None, None, Decimal("1.50"), None, None]),
+        pa.array([None, None, datetime.date(2024, 1, 31), None, None, None]),
+        pa.array([datetime.datetime(2024, 1, 31)] * 6, pa.timestamp("us", tz="Europe/Berlin")),
+        pa.array([[1], None, [], None, None, [2, 3]]),
+        pa.nulls(6),
+    ):
+        path = write(_arrowed(pa.table({"id": values, "x": range(6)}), kind), "t")
+        column = copied(path)
+        assert column.type == values.type or str(column.type).startswith("list")
+        assert column.to_pylist() == values.to_pylist()
+
+
+def test_words_of_a_dictionary_are_copied_by_themselves(write):
+    words = pa.array(["a", None, "b", "c", "c", None])
+    column = copied(write(_arrowed(pa.table({"id": words.dictionary_encode(), "x": range(6)}), "parquet"), "t"))
+    assert column.type == pa.string()
+    assert column.to_pylist() == words.to_pylist()
+
+
+@pytest.mark.parametrize("separator", list(",;"))
+def test_a_copied_column_of_text_is_as_it_stands_in_the_file(separator, write):
+    words = ["007", "NA", "", "", "1.50", "two words"]
+    lines = "".join(f'{word}{separator}"1,5"\n' for word in words)
+    column = copied(write(f"id{separator}x\n{lines}"))
+    assert column.to_pylist() == ["007", "NA", None, None, "1.50", "two words"]
+    column = copied(write(f'id{separator}x\n"1,5"{separator}"2,5"\n"1.037"{separator}"2,5"\n'))
+    assert column.to_pylist() == ["1,5", "1.037"]
+
+
+def test_a_copied_column_that_is_asked_for_otherwise_too_comes_so(write):
+    for name in ("data.csv", "data.parquet"):
+        table = open_table(write(WRITERS[name](FRAME), name))
+        (piece,) = table.pieces(columns=["count"], exact=["count", "city", "nowhere"])
+        assert list(piece.columns) == ["count", "city"]
+        assert piece["count"].dtype == np.int64
+        (piece,) = table.pieces(exact=["count"])
+        assert list(piece.columns) == table.columns
+        assert piece["count"].dtype == ("string" if name == "data.csv" else pd.ArrowDtype(pa.int64()))
+
+
+def test_a_copied_column_of_libsvm_is_a_number(write):
+    (piece,) = open_table(write("1 1:2 2:3\n", "t.svm")).pieces(columns=["x2"], exact=["label"])
+    assert piece.to_dict("list") == {"x2": [3.0], "label": [1.0]}
+
+
 def test_old_line_ends_and_blank_lines_are_no_matter(write):
     for content in ("a,b\r1,2\r3,4\r", "\n\na,b\n\n1,2\n  \n3,4\n\n\n", "a,b\r\n1,2\r\n3,4", "a,b\n1,2\n3,4\n \n"):
         assert open_table(write(content)).read().to_dict("list") == {"a": [1, 3], "b": [2, 4]}, content
@@ -330,7 +457,9 @@ BAD = {
     "bz2 cut short": (bz2.compress(b"a,b\n1,2\n" * 999)[:-9], "damaged or cut short"),
     "xz cut short": (lzma.compress(b"a,b\n1,2\n" * 999)[:-9], "damaged or cut short"),
     "zip cut short": (_zipped({"a.csv": b"a,b\n1,2\n" * 99})[:-9], "damaged or cut short"),
-    "two in a zip": (_zipped({"a.csv": b"a", "b.csv": b"b"}), "holds 2 files, and one is wanted"),
+    "two in a zip": (_zipped({"a.csv": b"a", "b.csv": b"b"}), "holds 2 files, 'a.csv' and 'b.csv', and one is wanted"),
+    "folders in a zip": (_zipped({"a/": b""}), "holds no file, and one is wanted"),
+    "encrypted zip": (_encrypted(_zipped({"a.csv": b"a,b\n1,2\n"})), "is encrypted: unpack it with its password"),
     "spreadsheet": (_zipped({"xl/workbook.xml": b"a", "b.xml": b"b"}), "is a spreadsheet: save the sheet as CSV"),
     "json": (b'[{"a": 1}]', "is JSON"),
     "html": (b"<!DOCTYPE html><table>", "web page"),
@@ -406,7 +535,7 @@ def test_without_pyarrow_the_extra_is_named(write, monkeypatch):
 
 
 def test_a_line_without_end_is_refused_in_bounded_time(write, monkeypatch):
-    monkeypatch.setattr(_reading, "_LONGEST", 3_000_000)
+    monkeypatch.setattr(_lines, "LONGEST", 3_000_000)
     assert "Line 2 of data is longer than" in refusal(write("a,b\n" + "1" * 9_000_000, "data"))
     assert "Line 1 of data is longer than" in refusal(write("a" * 9_000_000, "data"))
     assert "double quote in line 3 of data is never closed" in refusal(
@@ -527,7 +656,7 @@ def test_damaged_parquet_and_arrow_give_a_frame_or_a_sentence(write, name, place
     frame_or_sentence(write(bytes(content), "data"))
 
 
-cells = st.text('abé. ,;|\t"\n', max_size=4).filter(lambda word: word not in _reading.MISSING and word[0] != " ")
+cells = st.text('abé. ,;|\t"\n', max_size=4).filter(lambda word: word not in MISSING and word[0] != " ")
 
 
 @fuzz

@@ -2,63 +2,37 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_breast_cancer
+from browsing import chromium, needs_browser, playwright, visits
+from pages import COUNTS, tumours
 
 from evenmargin import EvenMarginClassifier, LinearSVM
 from evenmargin.operating import operating_curve
 from evenmargin.report import write_report
 from evenmargin.report._words import amount, percent, significant
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = needs_browser
 
-FOUND = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(FOUND is None, reason="no Chromium or Chrome was found")
-
-COUNTS = ("tp", "fn", "fp", "tn")
 HOSTILE = "<img src=x onerror='window.__pwned=1'><script>window.__pwned=1;alert(1)</script>"
 
 
 @pytest.fixture(scope="module")
 def browser():
-    with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(executable_path=FOUND, args=["--no-sandbox"])
+    with chromium() as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture
 def visit(browser):
-    """A function that opens a file; afterwards nothing may have gone wrong, nor been asked for."""
-    contexts, faults = [], []
-
-    def open_file(path, **options):
-        context = browser.new_context(**options)
-        contexts.append(context)
-        tab, address = context.new_page(), path.as_uri()
-        tab.on("console", lambda message: faults.append(message.text) if message.type in ("error", "warning") else None)
-        tab.on("pageerror", lambda error: faults.append(str(error)))
-        tab.on("dialog", lambda dialog: (faults.append(dialog.message), dialog.dismiss()))
-        tab.on("request", lambda request: faults.append(request.url) if request.url.split("#")[0] != address else None)
-        tab.goto(address)
-        return tab
-
-    yield open_file
-    for context in contexts:
-        context.close()
-    assert faults == []
+    with visits(browser) as open_file:
+        yield open_file
 
 
 @pytest.fixture(scope="module")
 def rows():
-    data = load_breast_cancer(as_frame=True)
-    y = np.where(data.target == 0, "malignant", "benign")
-    keep = np.concatenate([np.flatnonzero(y == "benign"), np.flatnonzero(y == "malignant")[:40]])
-    return data.data.iloc[keep].reset_index(drop=True), y[keep]
+    return tumours()
 
 
 @pytest.fixture(scope="module")
@@ -133,8 +107,8 @@ def test_wherever_the_slider_stands_the_figures_are_pythons(visit, report, model
         "(slider, place) => { slider.value = place; slider.dispatchEvent(new Event('input')); }", place % (last + 1)
     )
     threshold, _ = where(tab)
-    (detector,) = model._detectors
-    assert shown(tab) == expected(*counts(threshold), float(detector.probability(threshold)))
+    curve = model.operating_curve_
+    assert shown(tab) == expected(*counts(threshold), curve["probability"][curve["threshold"] == threshold].item())
 
 
 @pytest.mark.parametrize(
@@ -203,6 +177,13 @@ def test_prices_can_be_typed_with_a_currency(visit, report, model, counts):
     )
 
 
+@pytest.mark.parametrize("prices", [(1234567.0, 0.025), (1e30, 1.0), (123456.789, 1e-9), (1e21, 1e15)], ids=str)
+def test_costs_at_any_price_are_pythons(visit, model, rows, counts, tmp_path, prices):
+    given = dict(zip(("fn", "fp"), prices, strict=True))
+    tab = visit(write_report(tmp_path / "priced.html", model, *rows, training=True, prices=given))
+    assert shown(tab) == expected(*counts(model.threshold_), model.probability_threshold_, *prices)
+
+
 @pytest.mark.parametrize("typed", ["", "-3"])
 def test_a_price_that_is_none_makes_the_cost_unknown(visit, report, typed):
     tab = visit(report)
@@ -261,75 +242,6 @@ def test_scores_and_weights_are_shown_where_there_are_no_probabilities(visit, ro
 # --- the page ---
 
 
-@pytest.mark.parametrize("width", [320, 360, 390, 768, 1280])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_overflows_at_any_width(visit, report, width, scheme):
-    tab = visit(report, viewport={"width": width, "height": 800}, color_scheme=scheme)
-    tab.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
-    assert tab.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
-
-
-CONTRAST = """() => {
-  const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
-  const rgb = (colour) => {
-    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
-    return [...canvas.getImageData(0, 0, 1, 1).data];
-  };
-  const light = (c) => c.slice(0, 3).map((v) => v / 255)
-    .map((v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, v, k) => sum + v * [0.2126, 0.7152, 0.0722][k], 0);
-  const ground = (part) => {
-    for (; part; part = part.parentElement) {
-      const colour = rgb(getComputedStyle(part).backgroundColor);
-      if (colour[3] > 0) return colour;
-    }
-    return [255, 255, 255, 255];
-  };
-  const poor = [];
-  const walk = document.createTreeWalker(document.querySelector('body'), NodeFilter.SHOW_TEXT);
-  while (walk.nextNode()) {
-    const part = walk.currentNode.parentElement;
-    if (!walk.currentNode.textContent.trim() || part.closest('script, style, title, desc, [hidden]')) continue;
-    const style = getComputedStyle(part);
-    const ink = rgb(part.ownerSVGElement ? style.fill : style.color);
-    const [high, low] = [light(ink), light(ground(part))].sort((a, b) => b - a);
-    if ((high + 0.05) / (low + 0.05) < 4.5) poor.push(walk.currentNode.textContent.trim());
-  }
-  return poor;
-}"""
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_words_have_contrast_enough(visit, report, scheme):
-    assert visit(report, color_scheme=scheme).evaluate(CONTRAST) == []
-
-
-def test_the_theme_follows_the_system_until_it_is_chosen(visit, report):
-    tab = visit(report, color_scheme="dark")
-    ground = "getComputedStyle(document.body).backgroundColor"
-    dark = tab.evaluate(ground)
-    tab.click("#theme")
-    light = tab.evaluate(ground)
-    assert tab.locator("#theme").text_content() == "Theme: light"
-    assert light != dark
-    tab.click("#theme")
-    assert tab.evaluate(ground) == dark
-    tab.emulate_media(color_scheme="light")
-    assert tab.evaluate(ground) == dark
-    tab.click("#theme")
-    assert tab.evaluate(ground) == light
-
-
-def test_paper_is_white_and_has_no_controls(visit, report):
-    tab = visit(report, color_scheme="dark")
-    tab.emulate_media(media="print")
-    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    for name in ("nav", "#slider", "#theme", "#copy"):
-        assert not tab.locator(name).is_visible()
-    assert tab.locator("#n-tp").is_visible()
-    assert tab.pdf().startswith(b"%PDF")
-
-
 def test_folded_parts_are_unfolded_for_paper(visit, report):
     tab = visit(report)
     folded = "[...document.querySelectorAll('details')].map((part) => part.open)"
@@ -361,11 +273,29 @@ def test_controls_have_names(visit, report):
     playwright.expect(tab.locator("#currency")).to_have_accessible_name("Currency")
 
 
-def test_the_snippet_can_be_copied(visit, report):
+def test_the_snippet_can_be_copied_and_that_is_said_each_time(visit, report):
     tab = visit(report, permissions=["clipboard-read", "clipboard-write"])
-    tab.click("#copy")
-    playwright.expect(tab.locator("#copied")).to_have_text("Copied")
+    tab.evaluate(
+        """() => {
+             window.said = [];
+             const part = document.getElementById('copied');
+             new MutationObserver(() => window.said.push(part.textContent)).observe(part, {childList: true});
+           }"""
+    )
+    for _ in range(2):
+        tab.click("#copy")
+        tab.wait_for_timeout(400)
+    assert tab.evaluate("window.said") == ["Copied", "", "Copied"]
     assert tab.evaluate("navigator.clipboard.readText()") == tab.locator("#snippet").text_content()
+
+
+def test_where_copying_is_not_allowed_the_snippet_is_selected_and_that_is_said(visit, report):
+    tab = visit(report)
+    tab.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('no')); }")
+    tab.click("#copy")
+    playwright.expect(tab.locator("#copied")).to_contain_text("could not be copied")
+    assert tab.locator("#copy").text_content() == "Selected: press Ctrl+C"
+    assert tab.evaluate("getSelection().toString()").strip() == tab.locator("#snippet").text_content().strip()
 
 
 def test_without_a_script_the_chosen_figures_are_there(visit, report, model, counts):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,9 +35,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         with path.open("wb") as file:  # a device or a pipe; of a folder the system says what it is
             yield file
         return
-    half = path.with_name(f".{path.name[:200]}.{os.getpid()}")
+    half = path.with_name(f".{path.name[:200]}.{secrets.token_hex(4)}")  # a name that nobody can lie in wait at
     try:
-        with half.open("wb") as file:
+        with half.open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -61,12 +62,19 @@ def replace_file(path: str | os.PathLike[str], content: bytes) -> Path:
     return Path(path)
 
 
-def check_place(path: str | os.PathLike[str]) -> None:
-    """Refuse a path that could not be written, before work is spent on what goes there."""
+def check_place(path: str | os.PathLike[str], *read: str | os.PathLike[str] | None) -> None:
+    """Refuse a path that could not be written, or one that is `read`, before work is spent on what goes there."""
     path = Path(path)
+    if str(path) == "-":
+        raise ValueError("Only scores can go to standard output: give the name of a file.")
+    for other in read:
+        if other is not None and path.exists() and os.path.exists(other) and os.path.samefile(path, other):
+            raise ValueError(f"{path} is a file that is read: give what is written another name.")
     folder = Path(os.path.realpath(path)).parent
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: give the name of a file in it.")
+    if path.exists() and not path.is_file():
+        return  # a device or a pipe
     if not folder.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {folder}.")
     if not os.access(folder, os.W_OK):

@@ -340,6 +340,14 @@ class EvenMarginClassifier(FramesTravel, ClassifierMixin, BaseEstimator):
         DataFrame
             `prediction`; of two classes `probability`, that of `pos_label_`, and `score`, how far
             its score is above the boundary; of several, both for each class.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_classification
+        >>> from evenmargin import EvenMarginClassifier
+        >>> X, y = make_classification(n_samples=300, weights=[0.9], random_state=0)
+        >>> EvenMarginClassifier(time_budget="fast").fit(X, y).assess(X[:2]).columns.tolist()
+        ['prediction', 'probability', 'score']
         """
         check_is_fitted(self)
         raw = self._scores(X)

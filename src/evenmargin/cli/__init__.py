@@ -11,11 +11,13 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from ._group import Group
 from ._voice import speaking
 
 __all__ = ["app"]
 
 app = typer.Typer(
+    cls=Group,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -24,7 +26,9 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for machines.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No notes, no tables; only errors, and scores without --out.")
+]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
 Data = Annotated[
     str,

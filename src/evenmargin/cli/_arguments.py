@@ -40,7 +40,7 @@ def parse_objective(text: str) -> Any:
         get_objective(objective)
     except ValueError as error:
         if isinstance(objective, dict):
-            raise ValueError(f"--objective {text}: {str(error).split(': ', 1)[-1]}") from None
+            raise ValueError(f"--objective {text}: {str(error).split('}: ', 1)[-1]}") from None
         raise ValueError(
             f"--objective {text} is unknown: choose gmean, balanced-accuracy, f1, mcc, cost:fn=100,fp=1, "
             "recall>=0.95, recall>=0.95@0.9 (with 90 % confidence) or precision>=0.9."

@@ -26,8 +26,10 @@ from ..operating import Objective, choose_threshold, get_objective
 from ._arguments import parse_objective, parse_time
 from ._fit import Source, learn
 from ._reading import InputError
-from ._voice import Voice
-from ._writing import writing
+from ._voice import STOPPED, Voice
+from ._writing import check_ending, writing
+
+OURS = "EvenMarginClassifier"
 
 __all__ = ["PEERS", "Peer", "compare"]
 
@@ -74,7 +76,12 @@ PEERS = (
     Peer("EasyEnsemble", "imblearn.ensemble", "EasyEnsembleClassifier", {}),
     Peer("LightGBM", "lightgbm", "LGBMClassifier", _BALANCED | {"verbose": -1}),
     Peer("XGBoost", "xgboost", "XGBClassifier", {"scale_pos_weight": 1.0}),
-    Peer("CatBoost", "catboost", "CatBoostClassifier", {"auto_class_weights": "Balanced", "verbose": 0}),
+    Peer(
+        "CatBoost",
+        "catboost",
+        "CatBoostClassifier",
+        {"auto_class_weights": "Balanced", "verbose": 0, "allow_writing_files": False},
+    ),
 )
 
 
@@ -105,16 +112,16 @@ class Trial:
         if peer.scaled:
             scaler = StandardScaler().fit(known)
             known, new = scaler.transform(known), scaler.transform(new)
-        model, y = peer.make(self.y[train], self.seed, self.jobs), self.y[train]
+        model, y = peer.make(self.y[train], self.seed, self.jobs), self.y[train].astype(np.intp)
         method = "predict_proba" if hasattr(model, "predict_proba") else "decision_function"
         cut = None
         if self.tune:
-            inner = StratifiedKFold(min(5, int(min(y.sum(), (~y).sum()))), shuffle=True, random_state=self.seed)
+            inner = StratifiedKFold(min(5, int(np.bincount(y).min())), shuffle=True, random_state=self.seed)
             held_out = _positive(cross_val_predict(model, known, y, cv=inner, method=method))
             cut = choose_threshold(held_out, y, self.goal).threshold
         model.fit(known, y)
         scores = _positive(getattr(model, method)(new))
-        return scores, np.asarray(model.predict(new), dtype=np.bool_) if cut is None else scores > cut
+        return scores, np.asarray(model.predict(new)) == 1 if cut is None else scores > cut
 
 
 def compare(
@@ -124,7 +131,8 @@ def compare(
     """Fit every classifier on every fold, and show them, best first."""
     goal, seconds = parse_objective(objective), parse_time(time_budget)
     if out is not None:
-        check_place(out)
+        check_place(out, source.data)
+        check_ending(out)
     peers = _chosen(only)
     lesson = learn(voice, source)
     y = np.asarray(lesson.y == lesson.positive)
@@ -133,20 +141,32 @@ def compare(
     if slow:
         voice.note(f"Left out, as {len(y):,} rows would take too long: {', '.join(slow)}.")
     trial = Trial(lesson.X, y, goal, seconds, seed, jobs, tune)
-    methods: dict[str, Callable[[Rows, Rows], Any]] = {"EvenMarginClassifier": trial.ours}
+    methods: dict[str, Callable[[Rows, Rows], Any]] = {OURS: trial.ours}
     methods |= {peer.name: partial(trial.theirs, peer) for peer in peers if peer.name not in slow}
     splits = list(StratifiedKFold(folds, shuffle=True, random_state=seed).split(lesson.X, y))
-    results = {}
+    results, stopped = {}, False
     with voice.progress("comparing", len(methods) * len(splits)) as advance:
         for name, method in methods.items():
             try:
                 results[name] = _judged(method, y, splits, partial(advance, 1, name))
             except KeyboardInterrupt:
-                if not results:
-                    raise
-                voice.note(f"Stopped at {name}: these were finished.")
+                stopped = True
                 break
-    _tell(voice, results, get_objective(goal), y, len(splits), tune, out)
+            except Exception as error:  # of another library, which must not take the others down
+                if name == OURS:
+                    raise
+                voice.note(f"{name} failed and is left out: {type(error).__name__}: {' '.join(str(error).split())}")
+    if stopped and not results:
+        raise KeyboardInterrupt
+    _tell(voice, results, get_objective(goal), y, len(splits), tune)
+    if stopped:
+        raise voice.fail("Stopped: these were finished, and nothing was written.", STOPPED)
+    if out is not None:
+        with writing(out) as write:
+            write(pd.DataFrame(voice.facts["methods"]))
+        voice.done = True
+        voice.facts["out"] = out
+        voice.say(f"figures: {out}")
 
 
 def _chosen(only: list[str]) -> list[Peer]:
@@ -198,8 +218,7 @@ def _judged(
 
 
 def _tell(
-    voice: Voice, results: dict[str, dict[str, float]], goal: Objective, y: NDArray[np.bool_], folds: int, tune: bool,
-    out: Path | None,
+    voice: Voice, results: dict[str, dict[str, float]], goal: Objective, y: NDArray[np.bool_], folds: int, tune: bool
 ) -> None:  # fmt: skip
     counts = {name: [np.array([row[key]]) for key in ("tp", "fn", "fp", "tn")] for name, row in results.items()}
     ranks = {name: float(goal.rank(*own)[0]) for name, own in counts.items()}
@@ -222,12 +241,6 @@ def _tell(
         "tuned": tune,
         "methods": table.reset_index().to_dict("records"),
     }
-    if out is not None:
-        with writing(out) as write:
-            write(table.reset_index())
-        voice.done = True
-        voice.facts["out"] = out
-        voice.say(f"figures: {out}")
 
 
 def _figure(value: float, key: str) -> str:

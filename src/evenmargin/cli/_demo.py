@@ -80,7 +80,7 @@ def demo(voice: Voice, *, out: Path, seed: int) -> None:
     title = f"which of {len(y)} tissue samples are malignant ({malignant.sum()} are): {_FOLDS} folds"
     voice.table(["machine", "G-mean", "recall", "specificity", "ROC-AUC", "seconds"], rows, title=title)
     model = EvenMarginClassifier(random_state=seed, verbose=int(voice.lively)).fit(X, y)
-    tell_estimates(voice, model)
+    tell_estimates(voice, model, int(malignant.sum()))
     with voice.busy("writing the report"):
         write_report(
             out, model, X, y, training=True, title="Malignant tissue samples",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,36 +66,37 @@ def learn(voice: Voice, source: Source) -> Lesson:
     """Read a table and see what can be learned from it."""
     with voice.busy(f"reading {source.data}"):
         file = open_table(source.data, encoding=source.encoding, separator=source.separator)
-        frame, weight = take_weights(file.read(), source.weight, file.name)
+        frame, weight = take_weights(file.read(), source.weight, file.name, source.target)
         ready = prepare(frame, source.target, source.positive, drop=source.drop, keep=source.keep)
-    for note in ready.notes:
+    notes, schema = [*file.notes, *ready.notes], replace(ready.schema, decimal_comma=file.decimal_comma)
+    for note in notes:
         voice.note(note)
     if weight is not None:
         weight = weight[ready.rows]
-    return Lesson(
-        file.name,
-        ready.X,
-        ready.y,
-        weight,
-        ready.schema,
-        ready.positive,
-        ready.notes,
-        _ids(frame[ready.rows], ready.schema),
-    )
+    ids = _ids(frame[ready.rows], schema)
+    return Lesson(file.name, ready.X, ready.y, weight, schema, ready.positive, notes, ids)
 
 
 def _ids(frame: pd.DataFrame, schema: Schema) -> NDArray[Any] | None:
     """Names for the rows: the first column that was left out and names each of them."""
-    named = (frame[name] for name in schema.left_out)
-    return next((column.to_numpy() for column in named if column.notna().all() and column.is_unique), None)
+    for name, why in schema.left_out.items():
+        column = frame[name]
+        with suppress(TypeError):  # lists cannot be compared
+            if why != "as asked" and column.notna().all() and column.is_unique:
+                return np.asarray(column)
+    return None
 
 
-def take_weights(frame: pd.DataFrame, column: str | None, name: str) -> tuple[pd.DataFrame, NDArray[np.float64] | None]:
+def take_weights(
+    frame: pd.DataFrame, column: str | None, name: str, target: str | None = None
+) -> tuple[pd.DataFrame, NDArray[np.float64] | None]:
     """The frame without its column of weights, and the weights."""
     if column is None:
         return frame, None
     if column not in frame.columns:
         raise InputError(f"{name} has no column {column!r} for --weight.")
+    if column == target:
+        raise InputError(f"{column!r} is the target, and cannot be the weight, too.")
     weight = pd.to_numeric(frame[column], errors="coerce").to_numpy(np.float64)
     wrong = np.flatnonzero(~(weight >= 0) | np.isinf(weight))
     if wrong.size:
@@ -111,15 +113,17 @@ def fit(
 ) -> None:  # fmt: skip
     """Learn, say what to expect, and keep the model and the report where that is asked for."""
     goal, seconds = parse_objective(objective), parse_time(time_budget)
-    for place in (model, report):
-        if place is not None:
-            check_place(place)
+    places = [place for place in (model, report) if place is not None]
+    for place in places:
+        check_place(place, source.data)
+    if len({place.resolve() for place in places}) < len(places):
+        raise InputError(f"{model} is named for the model and for the report: give each a file of its own.")
     lesson = learn(voice, source)
     machine = EvenMarginClassifier(
         goal, time_budget=seconds, pos_label=lesson.positive, random_state=seed, n_jobs=jobs, verbose=int(voice.lively)
     )
     machine.fit(lesson.X, lesson.y, sample_weight=lesson.weight)
-    tell_estimates(voice, machine)
+    tell_estimates(voice, machine, int(np.count_nonzero(lesson.y == lesson.positive)))
     if model is not None:
         notes = {
             "table": lesson.schema.to_notes(), "source": lesson.name, "rows": len(lesson.X), "said": lesson.notes,
@@ -139,6 +143,7 @@ def fit(
                 rows=lesson.ids,
                 provenance=made_by(lesson.name),
             )  # fmt: skip
+        voice.done = True
         voice.facts["report"] = str(report)
         voice.say(f"report: {report}")
     if model is None and report is None:
@@ -155,8 +160,8 @@ def made_by(name: str) -> dict[str, str]:
     return {"file": name, "command": shlex.join(["evenmargin", *sys.argv[1:]])}
 
 
-def tell_estimates(voice: Voice, machine: EvenMarginClassifier) -> None:
-    """A short table: what to expect of rows that were not trained on."""
+def tell_estimates(voice: Voice, machine: EvenMarginClassifier, positives: int) -> None:
+    """A short table: what to expect of rows that were not trained on, among which so many were positive."""
     estimates = machine.estimates_
     voice.facts |= {
         "classes": machine.classes_.tolist(),
@@ -174,13 +179,14 @@ def tell_estimates(voice: Voice, machine: EvenMarginClassifier) -> None:
     tp, fn, fp, tn = machine.operating_curve_.loc[0, ["tp", "fn", "fp", "tn"]]
     if get_objective(machine.objective).costs is not None:
         rates = estimates["value"]
-        cost = expected_cost(rates["recall"], rates["specificity"], tp + fn, fp + tn, machine.objective)
+        negatives = positives * (fp + tn) / (tp + fn)  # weights say how frequent the classes are, not how sure that is
+        cost = expected_cost(rates["recall"], rates["specificity"], positives, negatives, machine.objective)
         voice.facts["cost_per_1000"] = {name: 1000.0 * figure for name, figure in cost._asdict().items()}
         value, low, high = (f"{1000.0 * figure:,.0f}" for figure in cost)
         rows.append(("cost of 1,000 rows", value, f"{low} to {high}"))
     title = (
-        f"{machine.pos_label_!s}: {(tp + fn) / (tp + fn + fp + tn):.2%} of the rows, called so above a probability of "
-        f"{machine.probability_threshold_:.3g} (for {machine.objective_})"
+        f"{' '.join(str(machine.pos_label_).split())}: {(tp + fn) / (tp + fn + fp + tn):.2%} of the rows, called so "
+        f"above a probability of {machine.probability_threshold_:.3g} (for {machine.objective_})"
     )
     voice.table(["to expect of new rows", "", "95 % interval"], rows, title=title)
 

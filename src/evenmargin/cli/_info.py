@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-from .._files import check_place
+from .._files import check_place, replace_file
 from ._models import open_model
 from ._reading import InputError, open_table
 from ._voice import FAILED, Voice
 
 __all__ = ["export", "info"]
+
+_CHECKED = 10_000  # rows on which an exported model is compared, at most
 
 
 def info(voice: Voice, path: Path) -> None:
@@ -35,27 +37,30 @@ def info(voice: Voice, path: Path) -> None:
 
 def export(voice: Voice, path: Path, out: Path, check: str | None, *, encoding: str, separator: str | None) -> None:
     """Write the model as ONNX, and compare it with the model on some rows."""
-    from ..onnx import check_onnx, export_onnx
+    from ..onnx import check_onnx, to_onnx
 
     if out.suffix.lower() != ".onnx":
         raise InputError(f"{out}: end its name in .onnx, the format it is written in.")
-    check_place(out)
+    check_place(out, path, check)
     loaded = open_model(path)
+    rows = None
+    if check is not None:
+        file = open_table(check, encoding=encoding, separator=separator)
+        take = loaded.taker(file)
+        rows = take(next(iter(file.pieces(_CHECKED, columns=loaded.columns(file.columns), words=loaded.words))))
     with voice.busy("exporting"):
-        export_onnx(loaded.model, out)
+        graph = to_onnx(loaded.model, rows)
+        found = None if rows is None else check_onnx(graph, loaded.model, rows)
+    if found is not None:
+        voice.facts["check"] = {**asdict(found), "passed": found.passed}
+        if not found.passed:
+            raise voice.fail(f"The exported model does not agree with this one, and is not written. {found}.", FAILED)
+    replace_file(out, graph.SerializeToString())
     voice.done = True
     voice.facts["onnx"] = str(out)
     voice.say(f"onnx: {out}")
-    if check is None:
-        return
-    file = open_table(check, encoding=encoding, separator=separator)
-    take = loaded.taker(file)
-    piece = next(iter(file.pieces(10_000, columns=loaded.columns(file.columns), words=loaded.words)))
-    found = check_onnx(out, loaded.model, take(piece))
-    voice.facts["check"] = {**asdict(found), "passed": found.passed}
-    if not found.passed:
-        raise voice.fail(f"{out} does not agree with the model. {found}", FAILED)
-    voice.say(str(found))
+    if found is not None:
+        voice.say(str(found))
 
 
 def _parameters(model: object) -> dict[str, str]:

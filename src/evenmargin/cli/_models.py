@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,9 @@ from ._columns import Matcher, Schema
 from ._reading import InputError, TableFile, quoted
 
 __all__ = ["Loaded", "open_model"]
+
+
+_NOTES = {"table": dict, "said": list, "weight": str | None, "digest": str}  # what `fit` writes into a model's file
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,17 @@ class Loaded:
         return self.model.classes_[1] if named is None else named
 
     @property
+    def target(self) -> str | None:
+        """The column with the answers, if the model knows it."""
+        return None if self.schema is None else self.schema.target
+
+    @property
+    def weights(self) -> list[str]:
+        """The column by which the fit weighed rows, if it did."""
+        weight = self.manifest.notes.get("weight")
+        return [] if weight is None else [weight]
+
+    @property
     def words(self) -> list[str]:
         """Columns whose values stay as they stand in a text file."""
         return [] if self.schema is None else self.schema.words
@@ -52,6 +67,7 @@ class Loaded:
         """What makes rows for the model of pieces of a table; refuses a table that lacks columns."""
         if self.schema is None:
             return Taker(self.model, file)
+        file.expect(self.schema.decimal_comma)
         matcher = Matcher(self.schema)
         matcher.check(file.columns, file.lacks(self.schema.names))
         return Taker(self.model, file, matcher)
@@ -64,8 +80,6 @@ class Taker:
         self.matcher, self.names = matcher, getattr(model, "feature_names_in_", None)
         self.count = getattr(model, "n_features_in_", None)
         known = set(file.columns if self.names is None else self.names)
-        if matcher is not None:
-            known = {*matcher.schema.names, *matcher.schema.left_out, matcher.schema.target}
         self.extra = [name for name in file.columns if name not in known]
         if matcher is None and self.names is not None:
             missing = [str(name) for name in self.names if name not in set(file.columns)]
@@ -90,16 +104,42 @@ class Taker:
 
     def notes(self, used: Sequence[str] = ()) -> list[str]:
         """What people should know of the pieces so far; `used` were of use for something else."""
+        if self.matcher is not None:
+            return self.matcher.notes(used)
         extra = [name for name in self.extra if name not in used]
-        said = [f"Not used: {quoted(extra)}, unknown to the model."] if extra else []
-        return said if self.matcher is None else said + self.matcher.notes()
+        return [f"Not used: {quoted(extra)}, unknown to the model."] if extra else []
+
+    def finish(self) -> None:
+        """Refuse columns that, all pieces taken together, are not those of the fit."""
+        if self.matcher is not None:
+            self.matcher.finish()
+
+
+def _import_skops() -> None:
+    """Import skops without torch: it walks through scikit-learn, where one module imports torch, for two seconds."""
+
+    class Hidden:
+        @staticmethod
+        def find_spec(name: str, *_: Any) -> None:
+            if name.split(".")[0] == "torch":
+                raise ModuleNotFoundError(name=name)
+
+    finder: Any = Hidden
+    sys.meta_path.insert(0, finder)
+    try:
+        import skops.io  # noqa: F401
+    finally:
+        sys.meta_path.remove(finder)
 
 
 def open_model(path: Path) -> Loaded:
     """Load a model file; nothing in it is run."""
-    model = persistence.load(path)
-    manifest = persistence.read_manifest(path)
+    _import_skops()
+    model, manifest = persistence.load_with_manifest(path)
     if not (hasattr(model, "predict") and hasattr(model, "classes_")):
         raise InputError(f"{path} holds a {type(model).__name__}, which is no fitted classifier.")
-    table = manifest.notes.get("table")
-    return Loaded(path, model, manifest, None if table is None else Schema.from_notes(table))
+    notes = manifest.notes
+    for name, kind in _NOTES.items():
+        if name in notes and not isinstance(notes[name], kind):
+            raise InputError(f"{path} has notes that evenmargin fit has not written: fit the model again.")
+    return Loaded(path, model, manifest, Schema.from_notes(notes["table"]) if "table" in notes else None)

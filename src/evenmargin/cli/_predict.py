@@ -14,7 +14,7 @@ from ..auto import EvenMarginClassifier
 from ._models import Loaded, open_model
 from ._reading import InputError, open_table
 from ._voice import Voice
-from ._writing import writing
+from ._writing import check_ending, writing
 
 __all__ = ["Judge", "predict"]
 
@@ -28,11 +28,16 @@ def predict(
 ) -> None:  # fmt: skip
     """Score a table and write a row for each of its rows."""
     started = time.perf_counter()
+    if voice.json and (out is None or str(out) == "-"):
+        raise InputError("--json needs --out: scores and JSON do not go together on standard output.")
+    out = None if out is None or str(out) == "-" else out
     if out is not None:
-        check_place(out)
+        check_place(out, path, data)
+        check_ending(out)
     loaded = open_model(path)
     judge = Judge(loaded, threshold)
     file = open_table(data, encoding=encoding, separator=separator)
+    keep = list(dict.fromkeys(keep))
     unknown = [name for name in keep if name not in file.columns]
     if unknown:
         raise InputError(f"{file.name} has no column {unknown[0]!r} to keep.")
@@ -40,18 +45,17 @@ def predict(
         raise InputError(f"--keep {min(taken)}: the scores have a column of that name; give yours another one.")
     take, columns = loaded.taker(file), loaded.columns(file.columns, keep)
     beside = [name for name in keep if name not in columns]
-    # What is copied from a text file stays as it stands there.
-    words = [*loaded.words, *(beside if file.format in ("csv", "tsv") else [])]
     size = int(np.clip(_VALUES // (len(columns) + len(beside)), *_PIECE))
     rows, called = 0, 0
     with voice.progress("scoring", None) as advance, writing(out) as write:
-        for piece in file.pieces(size, columns=[*columns, *beside], words=words):
+        for piece in file.pieces(size, columns=columns, words=loaded.words, exact=beside):
             verdict = judge(take(piece.drop(columns=beside)))
             write(pd.concat([piece[keep].reset_index(drop=True), verdict], axis=1) if keep else verdict)
             rows += len(piece)
             called += judge.count(verdict)
             advance(len(piece), f"{rows:,} rows")
-    for note in take.notes(keep):
+        take.finish()
+    for note in file.notes + take.notes([*keep, *loaded.weights]):
         voice.note(note)
     voice.done = True
     seconds = time.perf_counter() - started
@@ -80,8 +84,13 @@ class Judge:
             columns = {name: verdict[name].to_numpy() for name in verdict}
             codes = np.searchsorted(self.classes, columns.pop("prediction"))
         else:
-            columns = self._columns(X)
-            codes = np.searchsorted(self.classes, self.model.predict(X))
+            try:
+                columns = self._columns(X)
+                codes = np.searchsorted(self.classes, self.model.predict(X))
+            except ValueError as error:
+                if "contains NaN" not in str(error):
+                    raise
+                raise InputError("The table has missing values, and this model takes none: fill them in.") from None
         if self.threshold is not None:
             own = columns["probability" if self.probable else "score"] > self.threshold
             codes = np.where(own == (self.classes[1] == self.positive), 1, 0)
@@ -114,6 +123,8 @@ class Judge:
     def _check(self, threshold: float) -> None:
         if not self.two:
             raise InputError(f"--threshold is for two classes, and this model has {self.classes.size}.")
+        if not np.isfinite(threshold):
+            raise InputError(f"--threshold {threshold} is no number to compare with.")
         if not (self.probable or self.scored):
             raise InputError("--threshold needs a model with probabilities or scores, and this one has neither.")
         if self.probable and not 0 <= threshold <= 1:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from .._files import check_place
 from ..auto import EvenMarginClassifier
+from ..operating import get_objective
 from ..report import write_report
 from ._arguments import parse_prices
 from ._columns import labels
@@ -32,32 +33,40 @@ def report(
     Rows that the model was fitted on are known by their content: what is shown of them
     are the scores by machines that have not seen them.
     """
-    check_place(out)
-    costs = None if prices is None else parse_prices(prices)
+    check_place(out, data, path)
+    costs = None if prices is None else _prices(prices)
     loaded = open_model(path)
     if target is not None and loaded.schema is not None:
         loaded = replace(loaded, schema=replace(loaded.schema, target=target))
     notes = loaded.manifest.notes
+    weighted = notes.get("weight")
     with voice.busy(f"reading {data}"):
         file = open_table(data, encoding=encoding, separator=separator)
-        frame = file.read(words=loaded.words)
-    weighted = notes.get("weight")
-    frame, weight = take_weights(frame, weighted if weighted in frame.columns else None, file.name)
+        take = loaded.taker(file)
+        asked = [*loaded.columns(file.columns), target or "", names or "", weighted or "", loaded.target or ""]
+        frame = file.read(columns=None if loaded.schema is None else asked, words=loaded.words)
+    if weighted is not None and weighted not in frame.columns:
+        voice.note(f"{file.name} has no column {weighted!r}, by which the model weighed rows: here all weigh the same.")
+        weighted = None
+    frame, weight = take_weights(frame, weighted, file.name)
     if names is not None and names not in frame.columns:
         raise InputError(f"{file.name} has no column {names!r} to name the rows by.")
     y, known = _answers(frame, loaded, target)
     if not known.all():
-        voice.note(f"{np.count_nonzero(~known):,} rows without an answer in {_target(loaded, target)!r} are left out.")
+        count = np.count_nonzero(~known)
+        rows = "1 row is" if count == 1 else f"{count:,} rows are"
+        voice.note(f"{rows} left out, without an answer in {_target(loaded, target)!r}.")
     frame, y = frame[known], y[known]
-    take = loaded.taker(file)
     X = take(frame[[name for name in loaded.columns(file.columns, [_target(loaded, target)]) if name in frame]])
-    for note in take.notes([_target(loaded, target), *([names] if names else [])]):
+    take.finish()
+    used = [name for name in (_target(loaded, target), names, notes.get("weight")) if name]
+    for note in file.notes + take.notes(used):
         voice.note(note)
     seen = isinstance(loaded.model, EvenMarginClassifier) and notes.get("digest") == digest(X, y)
     with voice.busy("writing the report"):
         write_report(
             out, loaded.model, X, y, sample_weight=None if weight is None else weight[known], training=seen,
-            pos_label=loaded.positive, target=_target(loaded, target), prices=costs,
+            pos_label=None if loaded.schema is None else loaded.positive, target=_target(loaded, target), prices=costs,
             notes=notes.get("said", []) if seen else voice.notes,
             rows=None if names is None else frame[names].to_numpy(),
             provenance={"model": path.name, **made_by(file.name)},
@@ -67,8 +76,17 @@ def report(
     voice.say(f"report: {out}")
 
 
+def _prices(text: str) -> dict[str, float]:
+    prices = parse_prices(text)
+    try:
+        get_objective(prices)
+    except ValueError as error:
+        raise InputError(f"--prices {text}: {str(error).split('}: ', 1)[-1]}") from None
+    return prices
+
+
 def _target(loaded: Loaded, target: str | None) -> str:
-    named = target or (None if loaded.schema is None else loaded.schema.target)
+    named = target or loaded.target
     if named is None:
         raise InputError("The model does not know which column has the answer: give --target.")
     return named
@@ -81,9 +99,19 @@ def _answers(frame: pd.DataFrame, loaded: Loaded, target: str | None) -> tuple[N
         return labels(frame, loaded.schema)
     if name not in frame.columns:
         raise InputError(f"The table has no column {name!r}; it has {quoted(frame.columns)}.")
-    words = {str(label): label for label in loaded.model.classes_.tolist()}
-    given, known = frame[name].astype(str), frame[name].notna().to_numpy()
+    known = frame[name].notna().to_numpy()
+    words = {_word(label): label for label in loaded.model.classes_.tolist()}
+    given = frame[name].map(_word)
     strange = sorted(set(given[known]) - set(words))
     if strange:
         raise InputError(f"Column {name!r} has {quoted(strange)}, and the model knows {quoted(sorted(words))}.")
     return given.map(words).to_numpy(), known
+
+
+def _word(value: Any) -> str:
+    """1, 1.0, "1" and True are one answer."""
+    try:
+        return f"{float(value):g}"
+    except (TypeError, ValueError):
+        text = str(value).strip()
+        return {"true": "1", "false": "0"}.get(text.lower(), text)

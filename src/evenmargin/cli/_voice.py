@@ -7,6 +7,7 @@ was done; 1, the work failed; 2, the input or the call was wrong; 130, Ctrl-C.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -20,6 +21,8 @@ from typing import Any
 import typer
 from rich import box
 from rich.console import Console
+from rich.markup import escape
+from rich.measure import Measurement
 from rich.progress import Progress
 from rich.table import Table
 
@@ -71,10 +74,12 @@ class Voice:
             self.say(title)
         table = Table(box=box.SIMPLE_HEAD)
         for place, name in enumerate(columns):
-            table.add_column(shown(self.out, name), justify="right" if place else "left", no_wrap=not place)
+            table.add_column(shown(self.out, name), justify="right" if place else "left", no_wrap=True)
         for row in rows:
-            table.add_row(*(shown(self.out, cell).replace("[", r"\[") for cell in row))
-        self.out.print(table)
+            table.add_row(*(escape(shown(self.out, cell)) for cell in row))
+        # A narrow terminal folds lines; it must not cut figures.
+        whole = self.out.options.update(max_width=1_000)
+        self.out.print(table, width=max(self.out.width, Measurement.get(self.out, whole, table).maximum), crop=False)
 
     def show(self, picture: Any) -> None:
         """Something that rich can print."""
@@ -91,7 +96,7 @@ class Voice:
         if not self.lively:
             yield
             return
-        with self.err.status(shown(self.err, what)):
+        with self.err.status(escape(shown(self.err, what))):
             yield
 
     @contextmanager
@@ -101,10 +106,10 @@ class Voice:
             yield lambda step, note="": None
             return
         with Progress(console=self.err, transient=True) as bars:
-            task = bars.add_task(shown(self.err, what), total=total)
+            task = bars.add_task(escape(shown(self.err, what)), total=total)
 
             def advance(step: float, note: str = "") -> None:
-                bars.update(task, advance=step, description=shown(self.err, f"{what} {note}".strip()))
+                bars.update(task, advance=step, description=escape(shown(self.err, f"{what} {note}".strip())))
 
             yield advance
 
@@ -113,7 +118,10 @@ class Voice:
         if self.debug and sys.exc_info()[0] is not None:
             traceback.print_exc()
         if self.json:
-            print(json.dumps({"error": sentence, "exit_code": status, "notes": self.notes}))
+            try:
+                print(json.dumps({"error": sentence, "exit_code": status, "notes": self.notes}), flush=True)
+            except OSError:  # which may be what the sentence is about
+                _close_output()
         self.wrong(sentence)
         return typer.Exit(status)
 
@@ -141,12 +149,13 @@ def speaking(*, as_json: bool = False, quiet: bool = False, debug: bool = False)
         said = "Stopped." if voice.done else "Stopped: nothing was written."
         raise voice.fail(said, STOPPED) from None
     except BrokenPipeError:
-        # Whoever read the output has gone; nothing is left to say, nor to flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _close_output()  # whoever read it has gone
         raise typer.Exit(FAILED) from None
     except MemoryError:
         raise voice.fail("There is not enough memory for this.", FAILED) from None
     except OSError as error:
+        if error.filename is None and error.errno in (errno.ENOSPC, errno.EIO):
+            _close_output()
         raise voice.fail(_system_words(error), WRONG) from None
     except (ValueError, ImportError) as error:
         raise voice.fail(_one_line(error), WRONG) from None
@@ -156,8 +165,15 @@ def speaking(*, as_json: bool = False, quiet: bool = False, debug: bool = False)
 
 
 def shown(console: Console, text: str) -> str:
-    """Text with marks in the place of letters that the terminal has not."""
+    """Text with marks in the place of letters that the terminal has not, and of those that would command it."""
+    text = "".join(letter if letter.isprintable() or letter in "\n\t" else "\ufffd" for letter in text)
     return text.encode(console.encoding, errors="replace").decode(console.encoding)
+
+
+def _close_output() -> None:
+    """Nothing can be written there any more: Python must not try when it ends."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _one_line(error: object) -> str:

@@ -6,6 +6,7 @@ import gzip
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,7 +15,7 @@ import pandas as pd
 from .._files import replacing
 from ._reading import InputError
 
-__all__ = ["writing"]
+__all__ = ["check_ending", "writing"]
 
 Write = Callable[[pd.DataFrame], None]
 
@@ -22,30 +23,45 @@ _SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 _ARROW = {".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
 
 
+def check_ending(path: Path) -> None:
+    """Refuse a file whose name does not say which format it is to have."""
+    ending, packed = _ending(path)
+    if path.exists() and not path.is_file():
+        return  # a device or a pipe takes CSV
+    if ending not in _SEPARATORS and (packed or ending not in _ARROW):
+        raise InputError(f"{path}: end its name in .csv, .tsv (or .csv.gz, .tsv.gz), .parquet or .arrow.")
+    if ending in _ARROW and find_spec("pyarrow") is None:
+        raise InputError(f'{path}: Parquet and Arrow need pyarrow: pip install "evenmargin[parquet]".')
+
+
 @contextmanager
 def writing(path: Path | None) -> Iterator[Write]:
     """A function that writes frames one below the other; the file is there when the block ends well."""
-    if path is None or str(path) == "-":
+    if path is None:
+        if sys.stdout is None:
+            raise InputError("There is no standard output here: give --out.")
         yield _text(sys.stdout.buffer, ",")
         sys.stdout.flush()
         return
+    check_ending(path)
+    ending, packed = _ending(path)
+    separator = _SEPARATORS.get(ending, ",")
+    with replacing(path) as file:
+        if ending in _ARROW:
+            with _columnar(file, _ARROW[ending]) as write:
+                yield write
+        elif packed:
+            with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as zipped:
+                yield _text(zipped, separator)
+        else:
+            yield _text(file, separator)
+
+
+def _ending(path: Path) -> tuple[str, bool]:
+    """What the name says of the format, and whether it is to be compressed."""
     endings = [ending.lower() for ending in path.suffixes[-2:]]
     packed = endings[-1:] == [".gz"]
-    ending = endings[-2 if packed else -1] if len(endings) > packed else ""
-    if ending in _ARROW and not packed:
-        kind = _ARROW[ending]
-        _need_pyarrow(path)
-        with replacing(path) as file, _columnar(file, kind) as write:
-            yield write
-    elif ending in _SEPARATORS:
-        with replacing(path) as file:
-            if not packed:
-                yield _text(file, _SEPARATORS[ending])
-                return
-            with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as zipped:
-                yield _text(zipped, _SEPARATORS[ending])
-    else:
-        raise InputError(f"{path}: end its name in .csv, .tsv (or .csv.gz, .tsv.gz), .parquet or .arrow.")
+    return (endings[-1 - packed] if len(endings) > packed else ""), packed
 
 
 def _text(file: Any, separator: str) -> Write:
@@ -66,15 +82,14 @@ def _columnar(file: IO[bytes], kind: str) -> Iterator[Write]:
     import pyarrow.parquet as pq
 
     writer: Any = None
+    schema: Any = None
 
     def write(frame: pd.DataFrame) -> None:
-        nonlocal writer
-        table = pa.Table.from_pandas(frame, preserve_index=False)
+        nonlocal writer, schema
+        table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
         if writer is None:
-            make = pq.ParquetWriter if kind == "parquet" else pa.ipc.new_file
-            writer = make(file, table.schema)
-        else:
-            table = table.cast(writer.schema) if kind == "parquet" else table
+            schema = table.schema
+            writer = (pq.ParquetWriter if kind == "parquet" else pa.ipc.new_file)(file, schema)
         writer.write_table(table)
 
     try:
@@ -82,10 +97,3 @@ def _columnar(file: IO[bytes], kind: str) -> Iterator[Write]:
     finally:
         if writer is not None:
             writer.close()
-
-
-def _need_pyarrow(path: Path) -> None:
-    from importlib.util import find_spec
-
-    if find_spec("pyarrow") is None:
-        raise InputError(f'{path}: Parquet and Arrow need pyarrow: pip install "evenmargin[parquet]".')

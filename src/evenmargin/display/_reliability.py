@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..operating import wilson
 from . import _common as common
 
-__all__ = ["ReliabilityDisplay"]
+__all__ = ["ReliabilityDisplay", "join_bins", "sum_bins"]
 
 Array = NDArray[np.float64]
 
@@ -227,8 +227,8 @@ class ReliabilityDisplay:
         positive, weight, (prob,), labels = common.label_rows(
             y_true, pos_label, sample_weight, unit=True, y_prob=y_prob
         )
-        bins = _bins(prob, positive, weight, int(n_bins), float(min_positives))
-        totals, hits, sums = (_sums(bins, part) for part in (weight, weight * positive, weight * prob))
+        bins = join_bins(prob, positive, weight, int(n_bins), float(min_positives))
+        totals, hits, sums = (sum_bins(bins, part) for part in (weight, weight * positive, weight * prob))
         share, mean = hits / totals, sums / totals
         ece = float(totals @ np.abs(share - mean) / totals.sum())
         brier = float(np.average(np.square(prob - positive), weights=weight))
@@ -237,7 +237,7 @@ class ReliabilityDisplay:
         ).plot(ax, ref_line=ref_line, **kwargs)  # fmt: skip
 
 
-def _bins(prob: Array, positive: NDArray[np.bool_], weight: Array, n_bins: int, enough: float) -> NDArray[np.intp]:
+def join_bins(prob: Array, positive: NDArray[np.bool_], weight: Array, n_bins: int, enough: float) -> NDArray[np.intp]:
     """The bin of each row, from 0 on: equal predictions together, neighbours joined until positives are enough."""
     mass = np.where(positive, weight / weight[positive].sum(), weight / weight[~positive].sum())
     _, group = np.unique(prob, return_inverse=True)
@@ -257,7 +257,8 @@ def _bins(prob: Array, positive: NDArray[np.bool_], weight: Array, n_bins: int, 
     return np.unique(joined[quantile], return_inverse=True)[1]
 
 
-def _sums(bins: NDArray[np.intp], values: Array) -> Array:
+def sum_bins(bins: NDArray[np.intp], values: Array) -> Array:
+    """The sum of each bin."""
     return np.bincount(bins, weights=values).astype(np.float64)
 
 

@@ -15,7 +15,7 @@ from .._validation import check_is_fitted
 from ..zsvm import ZAdjustedClassifier, _parts, _split_decision, _unfrozen
 from . import _common as common
 
-__all__ = ["BoundaryDistanceDisplay", "ScoreHistogramDisplay"]
+__all__ = ["BoundaryDistanceDisplay", "ScoreHistogramDisplay", "before_and_after", "plain_threshold"]
 
 Array = NDArray[np.float64]
 
@@ -152,7 +152,7 @@ class BoundaryDistanceDisplay:
                 "before and after to from_predictions."
             )
         check_is_fitted(estimator)
-        before, after = _before_and_after(estimator, X)
+        before, after = before_and_after(estimator, X)
         unit = "Mean score, boundary at 0"
         if geometric is not False:
             lengths = _lengths(estimator)
@@ -227,17 +227,18 @@ class BoundaryDistanceDisplay:
         return cls(first, last, labels, unit, name)
 
 
-def _before_and_after(model: ZAdjustedClassifier, X: Any) -> tuple[Array, Array]:
+def before_and_after(model: ZAdjustedClassifier, X: Any) -> tuple[Array, Array]:
     """Scores of the minority with the boundary at 0, as the machine was trained and as it was adjusted."""
     which = int(model.minority_ == model.classes_[1])
     if hasattr(model, "z_"):
         p, q = _parts("z", model.estimator_, X, which)
         return p + q, model.z_ * p + q
     (score,) = _parts("threshold", model.estimator_, X, which)
-    return score - _neutral(model), score - model.threshold_
+    return score - plain_threshold(model), score - model.threshold_
 
 
-def _neutral(model: ZAdjustedClassifier) -> float:
+def plain_threshold(model: ZAdjustedClassifier) -> float:
+    """Where the machine itself cuts its scores."""
     return 0.0 if hasattr(model.estimator_, "decision_function") else 0.5
 
 
@@ -420,7 +421,7 @@ class ScoreHistogramDisplay:
         if isinstance(thresholds, str) and thresholds == "own":
             thresholds = {"threshold": common.own_threshold(estimator, method, pos_label)}
             if isinstance(estimator, ZAdjustedClassifier) and hasattr(estimator, "threshold_"):
-                moved = _neutral(estimator) - estimator.threshold_
+                moved = plain_threshold(estimator) - estimator.threshold_
                 thresholds["before"] = moved if pos_label == estimator.minority_ else -moved
         axis = "Predicted probability" if method == "predict_proba" else "Decision function"
         axis += f" of class {pos_label}" if method == "predict_proba" else f", above 0 for class {pos_label}"

@@ -36,11 +36,20 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from ._check import BOUND, COMMITTEE_BOUND, Check, check_onnx
+from ._check import BOUND, COMMITTEE_BOUND, PROBABILITY_BOUND, Check, check_onnx
 from ._convert import export_onnx, onnx_inputs, to_onnx
 from ._register import register
 
-__all__ = ["BOUND", "COMMITTEE_BOUND", "Check", "check_onnx", "export_onnx", "onnx_inputs", "to_onnx"]
+__all__ = [
+    "BOUND",
+    "COMMITTEE_BOUND",
+    "PROBABILITY_BOUND",
+    "Check",
+    "check_onnx",
+    "export_onnx",
+    "onnx_inputs",
+    "to_onnx",
+]
 
 if find_spec("skl2onnx") is not None:
     register()

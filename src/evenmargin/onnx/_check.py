@@ -14,12 +14,12 @@ from ..auto import EvenMarginClassifier
 from ._convert import need, onnx_inputs
 from ._machines import unwrapped
 
-__all__ = ["BOUND", "COMMITTEE_BOUND", "Check", "check_onnx"]
+__all__ = ["BOUND", "COMMITTEE_BOUND", "PROBABILITY_BOUND", "Check", "check_onnx"]
 
 BOUND = 1e-4  # of the largest score: `predict` takes float32 where that changes scores by less
-COMMITTEE_BOUND = (
-    5e-3  # the same for EvenMarginClassifier, whose float32 distances lose digits on rows it was fitted on
-)
+# The same for EvenMarginClassifier, whose float32 distances lose digits on rows that it was fitted on.
+COMMITTEE_BOUND = 5e-3
+PROBABILITY_BOUND = 0.02
 _ROWS = 4_096  # to run at a time
 
 
@@ -54,8 +54,13 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether scores are within the bound, and labels equal but for rows that near to the boundary."""
-        return self.wrong_labels == self.near_labels and self.score_difference <= self.bound * self.largest_score
+        """Whether scores and probabilities are within bounds, and labels equal but for rows as near to the boundary."""
+        scores = self.score_difference <= self.bound * self.largest_score
+        return (
+            scores
+            and self.wrong_labels == self.near_labels
+            and not (self.probability_difference or 0.0) > PROBABILITY_BOUND
+        )
 
     def __str__(self) -> str:
         labels = "labels equal"

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from ..display._common import fence
-from . import _charts as charts
 from ._evidence import Counts, Evidence
 from ._influence import Influence
+from ._plane import plane_chart
 from ._summary import quoted
 from ._words import amount, percent
 
@@ -64,12 +64,21 @@ def _slice(evidence: Evidence, found: Influence | None, seed: int) -> dict[str, 
     shape = (middles[1].size, middles[0].size)
     regions = _regions(after.reshape(shape), None if earlier is None else earlier.reshape(shape))
     names = [evidence.table.shown[j] for j in pair]
-    chart = charts.slice_chart(
-        "slice-chart", edges[0], edges[1], regions, _some_points(evidence, pair, edges, seed), (names[0], names[1]),
-        ("The boundary", f"In the plane of {names[0]} and {names[1]}, " + ", ".join(
-            f"{words} {percent(float(np.mean(mask)))}" for words, mask in regions.items()) + " of the area."),
-    )  # fmt: skip
+    title, area = "The boundary", f"In the plane of {names[0]} and {names[1]}, {_areas(regions, earlier is not None)}."
+    points = _some_points(evidence, pair, edges, seed)
+    chart = plane_chart("slice-chart", (edges[0], edges[1]), regions, points, (names[0], names[1]), (title, area))
     return {"chart": chart, "names": names, "of": of, "kinds": [kind for kind in regions if regions[kind].any()]}
+
+
+def _areas(regions: dict[str, Mask], adjusted: bool) -> str:
+    """How much of the plane is flagged, in words."""
+    titles = {
+        "both": "flagged before and after" if adjusted else "flagged", "after": "only after", "before": "only before",
+    }  # fmt: skip
+    shares = {titles[kind]: float(np.mean(mask)) for kind, mask in regions.items() if kind == "both" or mask.any()}
+    shares["not flagged"] = 1.0 - sum(shares.values())
+    first, *others = (f"{words}: {percent(share)}" for words, share in shares.items())
+    return "; ".join([f"{first} of the area", *others])
 
 
 class _Calls(NamedTuple):

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from ._words import cut, fixed, percent, significant
 
 __all__ = [
-    "Frame", "bar", "curve_chart", "dots", "histogram", "nice_ticks", "rate_chart", "reliability_chart", "signed_bar",
-    "slice_chart",
+    "Frame", "bar", "curve_chart", "dots", "histogram", "nice_ticks", "numbered_ticks", "rate_chart",
+    "reliability_chart", "short", "signed_bar",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -55,7 +55,7 @@ class Frame:
     def add(self, tag: str, content: str | None = None, **attributes: object) -> None:
         """An element; underscores in names of attributes are dashes, `class_` is class."""
         said = "".join(
-            f' {name.rstrip("_").replace("_", "-")}="{_number(value) if isinstance(value, float) else escape(value)}"'
+            f' {name.rstrip("_").replace("_", "-")}="{short(value) if isinstance(value, float) else escape(value)}"'
             for name, value in attributes.items()
         )
         self.parts.append(f"<{tag}{said}/>" if content is None else f"<{tag}{said}>{escape(content)}</{tag}>")
@@ -69,7 +69,7 @@ class Frame:
         self.add("polygon", class_=class_, points=self._points([x[0], *x, x[-1]], [0.0, *y, 0.0]))
 
     def _points(self, x: Sequence[float], y: Sequence[float]) -> str:
-        return " ".join(f"{_number(self.x(a))},{_number(self.y(b))}" for a, b in zip(x, y, strict=True))
+        return " ".join(f"{short(self.x(a))},{short(self.y(b))}" for a, b in zip(x, y, strict=True))
 
     def text(self, x: float, y: float, words: str, class_: str, text_anchor: str = "start") -> None:
         self.add("text", words, class_=class_, x=x, y=y, text_anchor=text_anchor)
@@ -95,7 +95,7 @@ class Frame:
     def svg(self, title: str, description: str) -> Markup:
         """The chart, with its words for those who do not see it and its scales for the script."""
         where = " ".join(
-            f'data-{key}="{_number(value)}"'
+            f'data-{key}="{short(value)}"'
             for key, value in {
                 "left": self.x(self.x_range[0]), "right": self.x(self.x_range[1]), "low": self.x_range[0],
                 "high": self.x_range[1], "floor": self.y(self.y_range[0]), "roof": self.y(self.y_range[1]),
@@ -109,7 +109,8 @@ class Frame:
         )  # fmt: skip
 
 
-def _number(value: float) -> str:
+def short(value: float) -> str:
+    """A place in a chart."""
     return f"{value:.6g}"
 
 
@@ -120,7 +121,7 @@ def nice_ticks(low: float, high: float, most: int = 6) -> list[float]:
     return [k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
-def _numbered(low: float, high: float, most: int = 6) -> list[tuple[float, str]]:
+def numbered_ticks(low: float, high: float, most: int = 6) -> list[tuple[float, str]]:
     """Round numbers with as many decimals as their distance needs."""
     ticks = nice_ticks(low, high, most)
     largest = max((abs(at) for at in ticks), default=0.0)
@@ -138,14 +139,15 @@ def _shares(high: float = 1.0) -> list[tuple[float, str]]:
 # --- small ones, without axes ---
 
 
-def dots(share: float, kind: str, words: str) -> Markup:
-    """A hundred dots, so many of them filled."""
-    filled = 0 if math.isnan(share) else math.floor(100 * share + 0.5)
+def dots(share: float, kind: str) -> Markup:
+    """A hundred dots, so many of them filled: all of them only where it is all."""
+    filled = 0 if math.isnan(share) else min(math.floor(100 * share + 0.5), 100 if share >= 1 else 99)
     circles = "".join(
         f'<circle class="{kind if k < filled else "empty"}" cx="{5 + 10 * (k % 20)}" cy="{5 + k // 20 * 10}" r="3.6"/>'
         for k in range(100)
     )
-    return Markup(f'<svg class="dots" viewBox="0 0 200 50" role="img" aria-label="{escape(words)}">{circles}</svg>')
+    words = f"{filled} of 100 dots filled"
+    return Markup(f'<svg class="dots" viewBox="0 0 200 50" role="img" aria-label="{words}">{circles}</svg>')
 
 
 def bar(share: float, kind: str) -> Markup:
@@ -207,7 +209,7 @@ def histogram(
         steps, tops = np.repeat(edges, 2)[1:-1].tolist(), np.repeat(part, 2).tolist()
         frame.area(steps, tops, class_=f"area {kind}")
         frame.line(steps, tops, class_=f"steps {kind}")
-    frame.x_axis(ticks or _numbered(*frame.x_range), axes[0])
+    frame.x_axis(ticks or numbered_ticks(*frame.x_range), axes[0])
     _label_peaks(frame, 0.5 * (edges[1:] + edges[:-1]), heights, labels)
     _draw_cuts(frame, cuts)
     return frame.svg(*words)
@@ -260,61 +262,6 @@ def reliability_chart(
     return frame.svg(*words)
 
 
-def slice_chart(
-    name: str,
-    x_edges: Array,
-    y_edges: Array,
-    regions: dict[str, NDArray[np.bool_]],
-    points: dict[str, tuple[Array, Array]],
-    axes: tuple[str, str],
-    words: tuple[str, str],
-) -> Markup:
-    """A plane in regions, each a mask of cells (row by row from below), with some rows as points."""
-    frame = Frame(
-        name, (float(x_edges[0]), float(x_edges[-1])), (float(y_edges[0]), float(y_edges[-1])), height=320, left=52.0
-    )
-    frame.add(
-        "rect", class_="ground", x=frame.left, y=frame.top, width=frame.width - frame.left - frame.right,
-        height=frame.height - frame.top - frame.bottom,
-    )  # fmt: skip
-    for kind, mask in regions.items():
-        path = "".join(
-            f"M{_number(frame.x(x_edges[left]))} {_number(frame.y(y_edges[above]))}"
-            f"H{_number(frame.x(x_edges[right]))}V{_number(frame.y(y_edges[below]))}"
-            f"H{_number(frame.x(x_edges[left]))}z"
-            for below, above, left, right in _rectangles(mask)
-        )
-        if path:
-            frame.add("path", class_=f"region {kind}", d=path)
-    for kind, (across, up) in points.items():
-        for a, b in zip(across.tolist(), up.tolist(), strict=True):
-            x, y = frame.x(a), frame.y(b)
-            if kind == "pos":
-                frame.add("path", class_="point pos", d=f"M{x:.1f} {y - 4.2:.1f}l4 7h-8z")
-            else:
-                frame.add("circle", class_="point neg", cx=round(x, 1), cy=round(y, 1), r=2.4)
-    frame.x_axis(_numbered(*frame.x_range, 5), cut(axes[0], 44))
-    for at, text in _numbered(*frame.y_range, 5):
-        frame.text(frame.left - 6.0, frame.y(at) + 4.0, text, class_="tick", text_anchor="end")
-    frame.text(2.0, 10.0, cut(axes[1], 50), class_="label")
-    return frame.svg(*words)
-
-
-def _rectangles(mask: NDArray[np.bool_]) -> list[tuple[int, int, int, int]]:
-    """Few rectangles (below, above, left, right) that cover the cells: runs in a row, joined with equal ones below."""
-    open_runs: dict[tuple[int, int], int] = {}
-    done: list[tuple[int, int, int, int]] = []
-    for k in range(mask.shape[0] + 1):
-        row = mask[k].astype(np.int8) if k < mask.shape[0] else np.zeros(mask.shape[1], dtype=np.int8)
-        edges = np.flatnonzero(np.diff(row, prepend=0, append=0)).tolist()
-        runs = set(zip(edges[::2], edges[1::2], strict=True))
-        for run in [run for run in open_runs if run not in runs]:
-            done.append((open_runs.pop(run), k, *run))
-        for run in runs:
-            open_runs.setdefault(run, k)
-    return done
-
-
 def rate_chart(
     name: str, middles: Array, rates: Array, low: Array, high: Array, overall: float, column: str, label: str
 ) -> Markup:
@@ -336,7 +283,7 @@ def rate_chart(
         frame.add("circle", class_="dot pos", cx=frame.x(at), cy=frame.y(rate), r=3.0)
     floor = frame.height - frame.bottom
     frame.add("line", class_="axis", x1=frame.left, x2=frame.width - frame.right, y1=floor, y2=floor)
-    for at, text in _numbered(*frame.x_range, 4):
+    for at, text in numbered_ticks(*frame.x_range, 4):
         frame.text(frame.x(at), floor + 15.0, text, class_="tick", text_anchor="middle")
     steps = "; ".join(f"{significant(a)}: {percent(b)}" for a, b in zip(middles.tolist(), rates.tolist(), strict=True))
     title = f"Share of {label} by {column}"

@@ -12,7 +12,8 @@ from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClas
 from .._validation import check_is_fitted
 from ..auto import EvenMarginClassifier
 from ..display._common import own_threshold
-from ..display._scores import _before_and_after, _neutral
+from ..display._scores import before_and_after, plain_threshold
+from ..operating import Calibrator
 from ..zsvm import ZAdjustedClassifier
 
 __all__ = ["Judge", "get_judge"]
@@ -74,12 +75,13 @@ class _EvenMarginJudge(Judge):
         return bool(self.model.classes_[self.which] != self.model.pos_label_)
 
     def score(self, X: Any) -> Array:
-        (scores,) = self.model._scores(X)
+        above = self.model.assess(X)["score"].to_numpy()
+        scores = above + self.model.threshold_  # above it exactly where they were
         return -scores if self._turned else scores
 
     def chance(self, X: Any, scores: Array) -> Array | None:
-        (detector,) = self.model._detectors
-        return 1.0 - detector.probability(-scores) if self._turned else detector.probability(scores)
+        told = _calibrator(self.model)
+        return 1.0 - told.probability(-scores) if self._turned else told.probability(scores)
 
     def chance_at(self, thresholds: Array, scores: Array, chances: Array | None) -> Array | None:
         return self.chance(None, thresholds)
@@ -90,7 +92,7 @@ class _AdjustedJudge(Judge):
     """A machine with its z, whose scores before are not the same scores cut elsewhere."""
 
     def flagged_before(self, X: Any, scores: Array) -> Mask | None:
-        before, _ = _before_and_after(self.model, X)
+        before, _ = before_and_after(self.model, X)
         minority = before > 0
         return minority if self.model.classes_[self.which] == self.model.minority_ else ~minority
 
@@ -100,8 +102,7 @@ def get_judge(model: Any, which: int) -> Judge:
     check_is_fitted(model)
     turned = which == 0  # a score on the boundary is of classes_[0], so that for it the cut lies just below
     if isinstance(model, EvenMarginClassifier):
-        (detector,) = model._detectors
-        half = float(detector.calibrator.score_at(0.5))
+        half = float(_calibrator(model).score_at(0.5))
         if model.classes_[which] == model.pos_label_:
             return _EvenMarginJudge(model, which, float(model.threshold_), half, "a probability of 1/2")
         return _EvenMarginJudge(model, which, _just_below(-float(model.threshold_)), -half, "a probability of 1/2")
@@ -109,7 +110,7 @@ def get_judge(model: Any, which: int) -> Judge:
         at = _just_below(0.0) if turned else 0.0
         if hasattr(model, "z_"):
             return _AdjustedJudge(model, which, at, None, "z = 1")
-        moved = _neutral(model) - float(model.threshold_)
+        moved = plain_threshold(model) - float(model.threshold_)
         own = model.classes_[which] == model.minority_
         return Judge(model, which, at, moved if own else _just_below(-moved), "the machine's own threshold")
     method = "decision_function" if hasattr(model, "decision_function") else "predict_proba"
@@ -122,6 +123,12 @@ def get_judge(model: Any, which: int) -> Judge:
         at = own_threshold(model, method, np.asarray(model.classes_).tolist()[which])
         return Judge(model, which, _just_below(at) if turned else at, plain, "the machine's own threshold")
     return Judge(model, which, _just_below(plain) if turned else plain)
+
+
+def _calibrator(model: EvenMarginClassifier) -> Calibrator:
+    """What its scores mean as probabilities."""
+    (detector,) = model._detectors
+    return detector.calibrator
 
 
 def _just_below(number: float) -> float:

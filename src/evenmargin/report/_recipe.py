@@ -42,12 +42,14 @@ def making(evidence: Evidence, provenance: Mapping[str, Any] | None, random_stat
     summary = [(title.strip(), str(text)) for title, text in getattr(getattr(model, "summary_", None), "lines", [])]
     return {
         "facts": given + facts, "model": type(model).__name__, "parameters": parameters, "summary": summary,
-        "snippet": snippet(model, weighted=evidence.weighted and evidence.training),
+        "snippet": snippet(
+            model, weighted=evidence.weighted and evidence.training, command=(provenance or {}).get("command")
+        ),
     }  # fmt: skip
 
 
-def snippet(model: Any, *, weighted: bool = False) -> str:
-    """Python that builds the model again from its rows X and labels y.
+def snippet(model: Any, *, weighted: bool = False, command: Any = None) -> str:
+    """Python that builds the model again from its rows X and labels y, and the command that built it, if one did.
 
     Examples
     --------
@@ -64,13 +66,20 @@ def snippet(model: Any, *, weighted: bool = False) -> str:
     rows = "X, y: the rows that it learned from, and their labels"
     if weighted:
         rows = "X, y, sample_weight: the rows that it learned from, their labels and weights"
-    lines = [*_imports(model), "", f"# {rows}"]
+    made = [] if command is None else [f"# made by: {_one_line(command)}"]
+    lines = [*made, *_imports(model), "", f"# {rows}"]
     lines += [f"# {name} was {text}: it cannot be written here, so put it in yourself" for name, text in lost]
     weights = ", sample_weight=sample_weight" if weighted else ""
     lines += [f"model = {written}", f"model.fit(X, y{weights})"]
     if isinstance(model, EvenMarginClassifier) and _moved(model):
         lines.append(f"model.set_operating_point(threshold={float(model.threshold_)!r})")
     return "\n".join(lines)
+
+
+def _one_line(command: Any) -> str:
+    """Words that cannot leave their comment."""
+    words = " ".join(str(command).split())
+    return "".join(sign if sign.isprintable() else "?" for sign in words)
 
 
 def _moved(model: EvenMarginClassifier) -> bool:

@@ -18,7 +18,7 @@ from . import _charts as charts
 from ._evidence import Evidence
 from ._influence import Influence
 from ._summary import Reliability, quoted
-from ._words import amount, cut, fixed, name_of, percent, plural, significant, value
+from ._words import amount, cut, fixed, name_of, percent, plural, significant, typed, value
 
 __all__ = [
     "calibration", "curves", "data", "features", "for_the_script", "row_tables", "scores", "search", "threshold",
@@ -110,7 +110,7 @@ def curves(evidence: Evidence) -> Context:
     at = (chosen.recall, chosen.precision if math.isfinite(chosen.precision) else 0.0)
     roc = charts.curve_chart(
         "roc-chart", wrong, recall, (1.0 - chosen.specificity, chosen.recall),
-        ("others flagged for nothing", f"{cut(label, 24)} found (recall)"), np.array([0.0, 1.0]),
+        ("others flagged wrongly", f"{cut(label, 24)} found (recall)"), np.array([0.0, 1.0]),
         ("ROC curve", f"At the chosen threshold {percent(chosen.recall)} of the class are found "
          f"and {percent(1.0 - chosen.specificity)} of the others flagged."),
     )  # fmt: skip
@@ -140,7 +140,8 @@ def threshold(evidence: Evidence) -> Context:
         "counts": {name: amount(getattr(counts, name)) for name in ("tp", "fn", "fp", "tn")},
         "scaled": scaled, "flagged": amount(1000.0 * (counts.tp + counts.fp) / total),
         "rates": {name: percent(getattr(counts, name)) for name in ("recall", "precision", "specificity", "gmean")},
-        "cost": amount(counts.cost(evidence.prices)), "fn": f"{evidence.prices.fn:g}", "fp": f"{evidence.prices.fp:g}",
+        "cost": amount(counts.cost(evidence.prices)), "fn": typed(evidence.prices.fn),
+        "fp": typed(evidence.prices.fp),
         "goal": None if evidence.objective is None else cut(evidence.objective, 80),
         "positive": name_of(evidence.labels[0]), "negative": name_of(evidence.labels[1]),
     }  # fmt: skip

@@ -10,11 +10,11 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from ..display._reliability import _bins, _sums
+from ..display._reliability import join_bins, sum_bins
 from ..operating import MetricInterval, wilson
 from ._charts import bar, dots
 from ._evidence import Evidence
-from ._words import amount, between, fixed, name_of, out_of_100, percent, plural, rows_of
+from ._words import amount, fixed, name_of, out_of_100, percent, plural, price, range_of_100, rows_of
 
 __all__ = [
     "Card", "Reliability", "cards", "cautions", "cost_lines", "lead", "price_source", "quoted", "reliability",
@@ -47,16 +47,12 @@ def lead(evidence: Evidence) -> list[str]:
             *_tested(evidence),
         ]
     wrongly = MetricInterval(1.0 - specificity.value, 1.0 - specificity.high, 1.0 - specificity.low)
+    flags = "It flags nothing; "
+    if math.isfinite(precision.value):
+        flags = f"Of 100 that it flags {out_of_100(precision, 'about ')} are right ({range_of_100(precision)}); "
     second = (
-        f"Of 100 cases of {label} it finds about {out_of_100(recall.value)} ({between(recall.low, recall.high)}). "
-        + (
-            f"Of 100 that it flags about {out_of_100(precision.value)} are right "
-            f"({between(precision.low, precision.high)}); "
-            if math.isfinite(precision.value)
-            else "It flags nothing; "
-        )
-        + f"of 100 cases of {other} it flags {out_of_100(wrongly.value)} for nothing "
-        f"({between(wrongly.low, wrongly.high)})."
+        f"Of 100 cases of {label} it finds {out_of_100(recall, 'about ')} ({range_of_100(recall)}). {flags}"
+        f"of 100 cases of {other} it wrongly flags {out_of_100(wrongly, 'about ')} ({range_of_100(wrongly)})."
     )
     cost = expected["cost"]
     nobody, everybody = extremes(evidence)
@@ -97,9 +93,9 @@ def _tested(evidence: Evidence) -> list[str]:
 
 def price_words(evidence: Evidence) -> str:
     prices = evidence.prices
-    said = f"At a price of {amount(prices.fn)} for a missed case and {amount(prices.fp)} for a false alarm"
+    said = f"At a price of {price(prices.fn)} for a missed case and {price(prices.fp)} for a false alarm"
     if prices.tp or prices.tn:
-        said += f" ({amount(prices.tp)} for a case found, {amount(prices.tn)} for one rightly left alone)"
+        said += f" ({price(prices.tp)} for a case found, {price(prices.tn)} for one rightly left alone)"
     return said
 
 
@@ -108,8 +104,8 @@ def price_source(evidence: Evidence) -> str:
     return {
         "given": "These prices were given for this report.",
         "objective": "These are the prices that the model's threshold was chosen for.",
-        "balance": "No prices were given: here a missed case costs as many false alarms as there are other cases "
-        "to each of its class, so that both classes weigh alike. Type your own below.",
+        "balance": f"A missed case is priced at {price(evidence.prices.fn)} false alarms, so that both classes weigh "
+        "the same. Type your own prices below.",
     }[evidence.prices.source]
 
 
@@ -137,28 +133,14 @@ def cards(evidence: Evidence) -> list[Card]:
     recall, precision, area = (evidence.expected[name] for name in ("recall", "precision", "roc_auc"))
     if not math.isfinite(recall.value):
         return []
-    label = quoted(evidence.labels[0])
-    shown = [
-        Card(
-            f"of 100 cases of {label} are found", out_of_100(recall.value), between(recall.low, recall.high),
-            dots(recall.value, "pos", f"{out_of_100(recall.value)} of 100 dots filled"),
-        )
-    ]  # fmt: skip
+    shown = [_card(f"of 100 cases of {quoted(evidence.labels[0])} are found", recall, "pos")]
     if math.isfinite(precision.value):
-        shown.append(
-            Card(
-                "of 100 that are flagged are right", out_of_100(precision.value),
-                between(precision.low, precision.high),
-                dots(precision.value, "pos", f"{out_of_100(precision.value)} of 100 dots filled"),
-            )
-        )  # fmt: skip
-    shown.append(
-        Card(
-            "of 100 pairs, one of each class, are ranked rightly (ROC-AUC)", out_of_100(area.value),
-            between(area.low, area.high), dots(area.value, "ink", f"{out_of_100(area.value)} of 100 dots filled"),
-        )
-    )  # fmt: skip
-    return shown
+        shown.append(_card("of 100 that are flagged are right", precision, "pos"))
+    return [*shown, _card("of 100 pairs, one of each class, are ranked rightly (ROC-AUC)", area, "ink")]
+
+
+def _card(title: str, found: MetricInterval, kind: str) -> Card:
+    return Card(title, out_of_100(found), range_of_100(found), dots(found.value, kind))
 
 
 def cost_lines(evidence: Evidence) -> list[tuple[str, str, Markup]]:
@@ -201,10 +183,10 @@ def reliability(evidence: Evidence) -> Reliability | None:
     if evidence.chances is None:
         return None
     chances, positive, weight = evidence.chances, evidence.positive, evidence.weight
-    bins = _bins(chances, positive, weight, 10, 5.0 * float(weight.mean()))
-    totals, hits, sums = (_sums(bins, part) for part in (weight, weight * positive, weight * chances))
+    bins = join_bins(chances, positive, weight, 10, 5.0 * float(weight.mean()))
+    totals, hits, sums = (sum_bins(bins, part) for part in (weight, weight * positive, weight * chances))
     observed, predicted = hits / totals, sums / totals
-    rows = _sums(bins, np.ones(weight.size))  # intervals go by rows, not by what they weigh
+    rows = sum_bins(bins, np.ones(weight.size))  # intervals go by rows, not by what they weigh
     low, high = wilson(observed * rows, (1.0 - observed) * rows)
     error = float(totals @ np.abs(observed - predicted) / totals.sum())
     brier = float(np.average(np.square(chances - positive), weights=weight))

@@ -3,38 +3,68 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ..operating import MetricInterval
+
 __all__ = [
-    "amount", "between", "cut", "fixed", "name_of", "out_of_100", "percent", "plural", "rows_of", "significant",
-    "value",
+    "amount", "cut", "fixed", "name_of", "out_of_100", "percent", "plural", "price", "range_of_100", "rows_of",
+    "significant", "typed", "value",
 ]  # fmt: skip
 
 _UNKNOWN = "unknown"
+_LARGE = 1e15  # from here on digits are no longer counted by eye
+_DIGITS = Context(prec=400)  # enough for every float
 
 
 def fixed(number: float, decimals: int) -> str:
     """A number with so many decimals and thousands apart, halves away from zero as in JavaScript's toFixed."""
-    rounded = Decimal(abs(float(number))).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP)
+    rounded = Decimal(abs(float(number))).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP, _DIGITS)
     return ("−" if number < 0 and rounded != 0 else "") + f"{rounded:,}"
 
 
+def _exponent(number: float, digits: int = 3) -> str:
+    """As in JavaScript's toExponential: halves away from zero, no zeros before the power."""
+    rounded = Context(prec=digits, rounding=ROUND_HALF_UP).create_decimal_from_float(float(number))
+    return f"{rounded:.{digits - 1}e}".replace("-", "−")
+
+
 def amount(number: float) -> str:
-    """A count or a price: whole from 100 on, else with one decimal where it has any.
+    """A count or a cost: whole from 100 on, else with one decimal where it has any.
 
     Examples
     --------
     >>> from evenmargin.report._words import amount
-    >>> amount(40.0), amount(12345.6), amount(3.14), amount(float("nan")), amount(-2)
-    ('40', '12,346', '3.1', 'unknown', '−2')
+    >>> amount(40.0), amount(12345.6), amount(3.14), amount(float("nan")), amount(-2), amount(1e30)
+    ('40', '12,346', '3.1', 'unknown', '−2', '1.00e+30')
     """
     if not math.isfinite(number):
         return _UNKNOWN
+    if abs(number) >= _LARGE:
+        return _exponent(number)
     return fixed(number, 0) if abs(number) >= 100 else fixed(number, 1).removesuffix(".0")
+
+
+def typed(number: float) -> str:
+    """A number as it would be typed, with all its digits, for a field of the page."""
+    return repr(float(number)).removesuffix(".0")
+
+
+def price(number: float) -> str:
+    """A price as it was given, with all its digits and thousands apart.
+
+    Examples
+    --------
+    >>> from evenmargin.report._words import price
+    >>> price(1234567.0), price(0.025), price(1e30)
+    ('1,234,567', '0.025', '1e+30')
+    """
+    written = typed(number)
+    return written if "e" in written else f"{Decimal(written):,f}"
 
 
 def percent(share: float) -> str:
@@ -61,25 +91,52 @@ def significant(number: float, digits: int = 3) -> str:
         return "0"
     size = math.floor(math.log10(abs(number)))
     if not -5 <= size < 12:
-        return f"{number:.{digits - 1}e}".replace("-", "−")
+        return _exponent(number, digits)
     return fixed(number, max(0, digits - 1 - size))
 
 
-def out_of_100(share: float) -> str:
-    """How many of 100, as said in a sentence: whole, but not 0 or 100 where it is neither."""
-    if not math.isfinite(share):
+def out_of_100(found: MetricInterval, about: str = "") -> str:
+    """How many of 100, as said in a sentence: as fine as its range, and not 0 or 100 where it is neither.
+
+    `about` is said first where the figure is not a bound already.
+
+    Examples
+    --------
+    >>> from evenmargin.operating import MetricInterval
+    >>> from evenmargin.report._words import out_of_100, range_of_100
+    >>> for found in (MetricInterval(0.93, 0.81, 0.98), MetricInterval(0.003, 0.001, 0.008)):
+    ...     print(out_of_100(found, about="about "), f"({range_of_100(found)})")
+    about 93 (81 to 98)
+    about 0.3 (0.1 to 0.8)
+    >>> out_of_100(MetricInterval(0.998, 0.9, 1.0), about="about ")
+    'more than 99'
+    """
+    if not math.isfinite(found.value):
         return _UNKNOWN
-    hundredths = 100.0 * share
-    if 0 < hundredths < 0.5:
-        return "fewer than 1"
-    if 99.5 < hundredths < 100:
-        return "more than 99"
-    return fixed(hundredths, 0)
+    decimals, hundredths = _decimals(found), 100.0 * found.value
+    least = 10.0**-decimals
+    if 0 < hundredths < 0.5 * least:
+        return f"{'less' if decimals else 'fewer'} than {_short(least, decimals)}"
+    if 100.0 - 0.5 * least < hundredths < 100.0:
+        return f"more than {_short(100.0 - least, decimals)}"
+    return about + _short(hundredths, decimals)
 
 
-def between(low: float, high: float) -> str:
-    """A range out of 100."""
-    return f"{fixed(100 * low, 0)} to {fixed(100 * high, 0)}"
+def range_of_100(found: MetricInterval) -> str:
+    """The range of a share, out of 100."""
+    decimals = _decimals(found)
+    return f"{_short(100.0 * found.low, decimals)} to {_short(100.0 * found.high, decimals)}"
+
+
+def _decimals(found: MetricInterval) -> int:
+    """None for most ranges; some where all of it is near 0 or near 100."""
+    reach = 100.0 * min(found.high, 1.0 - found.low)
+    return 0 if not 0 < reach < 5 else min(8, 1 - math.floor(math.log10(2.0 * reach)))
+
+
+def _short(number: float, decimals: int) -> str:
+    """A number with so many decimals, or none if they are all zeros."""
+    return fixed(number, decimals).removesuffix("." + decimals * "0")
 
 
 def plural(count: float, one: str, many: str) -> str:

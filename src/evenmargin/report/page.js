@@ -12,8 +12,10 @@
     const apart = whole.replace(/\B(?=(\d{3})+$)/g, ",") + (rest ? "." + rest : "");
     return (number < 0 && /[1-9]/.test(apart) ? "−" : "") + apart;
   };
+  const exponent = (number) => number.toExponential(2).replace(/-/g, "−");
   const amount = (number) => {
     if (!Number.isFinite(number)) return "unknown";
+    if (Math.abs(number) >= 1e15) return exponent(number);
     return Math.abs(number) >= 100 ? fixed(number, 0) : fixed(number, 1).replace(/\.0$/, "");
   };
   const percent = (share) => {
@@ -25,7 +27,7 @@
   const significant = (number) => {
     if (number === 0) return "0";
     const size = Math.floor(Math.log10(Math.abs(number)));
-    if (size < -5 || size >= 12) return number.toExponential(2).replace(/-/g, "−");
+    if (size < -5 || size >= 12) return exponent(number);
     return fixed(number, Math.max(0, 2 - size));
   };
 
@@ -38,6 +40,10 @@
   };
   const ratio = (part, whole) => (whole > 0 ? part / whole : NaN);
   const put = (id, words) => { at(id).textContent = words; };
+  const say = (id, words, delay) => { // emptied first, so that the same words are said again
+    put(id, "");
+    return setTimeout(() => put(id, words), delay);
+  };
 
   const move = (chart, x, y) => {
     const svg = at(chart + "-chart"), mark = at(chart + "-chart-now"), scale = (key) => Number(svg.dataset[key]);
@@ -86,7 +92,7 @@
   const update = () => {
     const words = show();
     clearTimeout(waiting); // said once the slider rests
-    waiting = setTimeout(() => put("live", words), 400);
+    waiting = say("live", words, 400);
   };
   const go = (i) => { slider.value = i; update(); };
 
@@ -125,15 +131,22 @@
     put("theme", "Theme: " + next);
   });
 
+  let saying = 0, renaming = 0;
+  const tell = (words, label) => {
+    clearTimeout(saying);
+    clearTimeout(renaming);
+    saying = say("copied", words, 100);
+    put("copy", label);
+    renaming = setTimeout(() => put("copy", "Copy"), 4000);
+  };
   at("copy").addEventListener("click", async () => {
     const code = at("snippet");
     try {
       await navigator.clipboard.writeText(code.textContent);
-      put("copied", "Copied");
-      put("copy", "Copied");
-      setTimeout(() => put("copy", "Copy"), 2000);
-    } catch { // not allowed here: marked, so that the reader can
+      tell("Copied", "Copied");
+    } catch { // marked, so that the reader can
       getSelection().selectAllChildren(code);
+      tell("It could not be copied. It is selected: copy it with your keyboard.", "Selected: press Ctrl+C");
     }
   });
 

@@ -1,0 +1,267 @@
+"""The content of a column: numbers, dates or words, whatever type a file gave it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ._reading import MISSING, InputError, quoted
+
+__all__ = ["PLURAL", "TRUTH", "Codes", "Content", "as_number", "coded", "content_of", "lost_note", "own_kind"]
+
+Codes = NDArray[np.intp]
+
+_SHARE = 0.9  # of the values that decide what a column is
+_ID_ROWS = 50  # rows from which different values make an id
+_NAMED_ID_ROWS = 10  # the same, where the name says so
+_LARGEST = 1e100  # as in `_tables`: numbers beyond are no measurements
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?")
+_OTHER_DATE = re.compile(r"(?:\d{1,4}[./-]\d{1,2}[./-]\d{1,4}|\d{1,2}[. -]+[A-Za-z]{3,9}[. -]+\d{2,4})(?:[ T].*)?")
+_MONEY = r"(?:[$€£¥%]|CHF|EUR|GBP|JPY|USD)?"
+_DIGITS = r"[+-]?(?:\d+(?:[.,]\d+)?|\d{1,3}(?:[.' ]\d{3})+(?:,\d+)?|\d{1,3}(?:,\d{3})+(?:\.\d+)?)"
+_OTHER_NUMBER = re.compile(f"{_MONEY} ?{_DIGITS} ?{_MONEY}")  # 1,5 and 1.037,50 and 12 € and 5%
+TRUTH = {"true": 1.0, "false": 0.0}
+_EARLIEST, _LATEST = np.datetime64("1678-01-01"), np.datetime64("2262-01-01")  # what nanoseconds reach
+_ID_WORDS = frozenset(["id", "ids", "uid", "uuid", "guid", "key", "pk", "no", "nr", "num", "number", "index", "row"])
+_JOINED_ID = re.compile(r"(?:customer|client|user|account|transaction|order|row|record|person|patient|case|member)_?id")
+
+_NUMBERS = ("integer", "floating", "mixed-integer-float", "boolean", "decimal")
+_DATES = ("date", "datetime", "datetime64")
+PLURAL = {"number": "numbers", "date": "dates", "category": "words"}
+_NESTED = (list, dict, tuple, set, bytes, np.ndarray)
+
+
+@dataclass(frozen=True)
+class Content:
+    """A column's values in the form of its kind, and what was lost."""
+
+    kind: str
+    values: NDArray[Any]  # numbers, dates, or codes of words
+    words: NDArray[Any] | None = None
+    count: int = 0  # values that are not missing in the file
+    lost: Counter[str] = field(default_factory=Counter)  # values that count as missing
+    strange: int = 0  # how many of these are not of the kind; others are infinite, or of the year 9999
+
+    def series(self, rows: NDArray[np.bool_] | None) -> pd.Series:
+        values = self.values if rows is None or rows.all() else self.values[rows]
+        if self.words is None:
+            return pd.Series(values)
+        return pd.Series(np.append(self.words, np.nan)[values], dtype=object)
+
+    def useless(self, rows: NDArray[np.bool_]) -> str:
+        """Why nothing can be learned from it, if so."""
+        if self.kind == "nested":
+            return "lists, structures or bytes"
+        values = self.values[rows]
+        gaps = values < 0 if self.words is not None else np.isnat(values) if self.kind == "date" else np.isnan(values)
+        known = values[~gaps]
+        if not known.size:
+            return "no value"
+        return "only one value" if known.size == values.size and (known == known[0]).all() else ""
+
+    def identity(self, name: str) -> str:
+        """Why it only says which row it is, if so."""
+        if self.kind == "category" and self.words is not None:
+            if self.count < _ID_ROWS or self.words.size <= _SHARE * self.count:
+                return ""
+            return self._badly_written() or "nearly every value is different"
+        if self.kind != "number" or self.count < _NAMED_ID_ROWS:
+            return ""
+        known = self.values[~np.isnan(self.values)]
+        if not (known == np.floor(known)).all() or np.unique(known).size < known.size:
+            return ""
+        if known.size >= _ID_ROWS and np.ptp(known) + 1 <= known.size / _SHARE:
+            return "numbers that count the rows"
+        return "every value is different, and it is named like an id" if _named_like_id(name) else ""
+
+    def remarks(self, name: str) -> list[str]:
+        """What people should know."""
+        if self.lost:
+            return [lost_note(name, self.kind, self.lost.total(), self.lost)]
+        badly = self._badly_written() or self._mixed()
+        return [f"Column {name!r} is taken as words: {badly}."] if badly else []
+
+    def _badly_written(self) -> str:
+        """How to write what was meant as a number or as a date, if that is so."""
+        if self.words is None or not self.words.size:
+            return ""
+        some = self.words[:1000]
+        for pattern, what, form in ((_OTHER_NUMBER, "numbers", "1234.5"), (_OTHER_DATE, "dates", "2024-01-31")):
+            such = [word for word in some if pattern.fullmatch(word)]
+            # Of 980 and 1,037 only one is badly written.
+            badly = next((word for word in such if np.isnan(as_number(word))), None)
+            if badly is not None and len(such) >= _SHARE * len(some):
+                return f"{what} like {badly!r} are to be written {form}"
+        return ""
+
+    def _mixed(self) -> str:
+        """Which words keep it from being a column of numbers, if most of it are numbers."""
+        if self.words is None or not self.words.size:
+            return ""
+        words = np.isnan([as_number(word) for word in self.words])
+        counts = np.bincount(self.values[self.values >= 0], minlength=words.size)
+        others = Counter({self.words[i]: int(counts[i]) for i in np.flatnonzero(words)})
+        if not (1 - _SHARE) * self.count < others.total() <= self.count / 2:
+            return ""
+        shown = quoted(word for word, _ in others.most_common(3))
+        return f"{others.total():,} of its {self.count:,} values are no numbers, such as {shown}"
+
+
+def content_of(column: pd.Series, kind: str | None = None) -> Content:
+    """A column as it is best read, or as the given kind."""
+    own = own_kind(column)
+    if own == "nested":
+        if kind is None:
+            return Content("nested", np.empty(0))
+        raise InputError(
+            f"Column {column.name!r} held {PLURAL[kind]} when the model was fitted, and now lists or bytes."
+        )
+    if own == "number" and kind in (None, "number"):
+        return _finite(_floats(column))
+    if own == "date" and kind in (None, "date"):
+        return _dated(_instants(column))
+    codes, words = coded(column)
+    counts = np.bincount(codes[codes >= 0], minlength=len(words))
+    if kind is None and own == "category":
+        kind = "category"
+    for one, (parse, gap) in _PARSERS.items():
+        if kind in (None, one):
+            values, fits = parse(words)
+            if kind is not None or counts[fits].sum() >= _SHARE * counts.sum():
+                lost = Counter({words[i]: int(counts[i]) for i in np.flatnonzero(np.isnan(values))})
+                strange = int(counts[~fits].sum())
+                return Content(one, np.append(values, gap)[codes], None, int(counts.sum()), lost, strange)
+    return Content("category", codes, np.array(words, dtype=object), int(counts.sum()))
+
+
+def own_kind(column: pd.Series) -> str:
+    """What a column's type, or the type of its values, says: number, date, category, nested, or nothing for text."""
+    kind = column.dtype
+    if isinstance(kind, pd.CategoricalDtype):
+        return "category"
+    if isinstance(kind, pd.PeriodDtype) or pd.api.types.is_datetime64_any_dtype(kind):
+        return "date"
+    if pd.api.types.is_complex_dtype(kind):
+        return "nested"
+    if pd.api.types.is_numeric_dtype(kind) or kind.kind == "m":
+        return "number"
+    if kind.kind != "O" or isinstance(kind, pd.StringDtype):
+        return ""
+    first = next((value for value in column if isinstance(value, _NESTED) or not pd.isna(value)), None)
+    if isinstance(first, _NESTED):
+        return "nested"
+    inferred = pd.api.types.infer_dtype(column, skipna=True)
+    return "number" if inferred in _NUMBERS else "date" if inferred in _DATES else ""
+
+
+def _floats(column: pd.Series) -> NDArray[np.float64]:
+    """A column of numbers as float64; spans in days."""
+    if column.dtype.kind == "m":
+        column = column / pd.Timedelta(days=1)
+    if column.dtype.kind == "O":
+        return np.array([np.nan if pd.isna(value) else float(value) for value in column])
+    if isinstance(column.dtype, np.dtype):
+        return column.to_numpy(np.float64)
+    return column.to_numpy(np.float64, na_value=np.nan)
+
+
+def _finite(values: NDArray[np.float64]) -> Content:
+    if values.size and values.min() > -_LARGEST and values.max() < _LARGEST:  # neither is NaN, most often
+        return Content("number", values, None, values.size)
+    count = int(np.count_nonzero(~np.isnan(values)))
+    beyond = np.abs(values) >= _LARGEST
+    if not beyond.any():
+        return Content("number", values, None, count)
+    lost = Counter(str(value) for value in values[beyond].tolist())
+    return Content("number", np.where(beyond, np.nan, values), None, count, lost)
+
+
+def _instants(column: pd.Series) -> NDArray[np.datetime64]:
+    """A column of dates in UTC, in whatever unit it has."""
+    if isinstance(column.dtype, pd.PeriodDtype):
+        column = column.dt.to_timestamp()
+    elif column.dtype.kind == "O":
+        column = pd.to_datetime(column, utc=True, errors="coerce")
+    if getattr(column.dtype, "tz", None) is not None:
+        column = column.dt.tz_convert(None)
+    return column.to_numpy()
+
+
+def _dated(values: NDArray[np.datetime64]) -> Content:
+    known = ~np.isnat(values)
+    beyond = known & ~((values >= _EARLIEST) & (values < _LATEST))
+    lost = Counter(np.datetime_as_string(values[beyond], unit="D").tolist())
+    return Content("date", _nanoseconds(values), None, int(known.sum()), lost)
+
+
+def _nanoseconds(values: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
+    """In nanoseconds, as far as these reach: years like 9999 mean that there is no date."""
+    inside = (values >= _EARLIEST) & (values < _LATEST)
+    return np.where(inside, values, np.datetime64("NaT")).astype("datetime64[ns]")
+
+
+def coded(column: pd.Series) -> tuple[Codes, list[str]]:
+    """Words without spaces around them, and for each row which one it has; -1 for none."""
+    codes, values = pd.factorize(column.astype(object))
+    words = [_word(value).strip() for value in values]
+    again, different = pd.factorize(np.array([None if word in MISSING else word for word in words], dtype=object))
+    if not words:
+        return np.full(len(column), -1), []
+    return np.where(codes >= 0, again[codes], -1), list(different)
+
+
+def _word(value: Any) -> str:
+    """A whole number is the same word as integer and as float, as in `_tables`."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def as_number(word: str) -> float:
+    """A word as a number, which may be infinite; NaN if it is none."""
+    truth = TRUTH.get(word.lower())
+    if truth is not None:
+        return truth
+    try:
+        return np.nan if "_" in word else float(word)
+    except ValueError:
+        return np.nan
+
+
+def _parse_numbers(words: list[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Numbers that can be used, and which words are numbers."""
+    values = np.array([as_number(word) for word in words], dtype=np.float64)
+    return np.where(np.abs(values) < _LARGEST, values, np.nan), ~np.isnan(values)
+
+
+def _parse_dates(words: list[str]) -> tuple[NDArray[np.datetime64], NDArray[np.bool_]]:
+    """Dates that can be used, and which words are written like dates."""
+    fits = np.array([_DATE.fullmatch(word) is not None for word in words], dtype=bool)
+    if not fits.any():
+        return np.full(len(words), np.datetime64("NaT", "ns")), fits
+    some = [word if fit else None for word, fit in zip(words, fits, strict=True)]
+    values = _instants(pd.Series(pd.to_datetime(some, format="ISO8601", utc=True, errors="coerce")))
+    return _nanoseconds(values), fits
+
+
+_PARSERS: dict[str, tuple[Any, Any]] = {
+    "number": (_parse_numbers, np.nan),
+    "date": (_parse_dates, np.datetime64("NaT", "ns")),
+}
+
+
+def _named_like_id(name: str) -> bool:
+    parts = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)
+    return any(part.lower() in _ID_WORDS for part in parts) or _JOINED_ID.fullmatch(name.lower()) is not None
+
+
+def lost_note(name: str, kind: str, lost: int, words: Counter[str]) -> str:
+    shown = ", ".join(repr(word) for word, _ in words.most_common(3)) + (" and others" if len(words) > 3 else "")
+    if lost == 1:
+        return f"1 value of {name!r} is not a {kind} and counts as missing: {shown}."
+    return f"{lost:,} values of {name!r} are not {PLURAL[kind]} and count as missing: {shown}."

@@ -1,0 +1,111 @@
+"""What every file with a table can do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NoReturn
+
+import pandas as pd
+
+from ._sentences import InputError, quoted
+
+__all__ = ["CELLS", "MISSING", "ROWS", "TableFile", "all_different"]
+
+# Words that mean "no value", in every format.
+_GAPS = "NA,N/A,n/a,<NA>,#NA,#N/A,#N/A N/A,NULL,null,None,NaN,nan,-NaN,-nan,1.#IND,-1.#IND,1.#QNAN,-1.#QNAN"
+MISSING = frozenset(["", *_GAPS.split(",")])
+
+CELLS = 4_000_000  # of a piece of a Parquet file
+ROWS = 100_000
+
+
+class TableFile(ABC):
+    """A file that holds a table; made by `open_table`.
+
+    Attributes
+    ----------
+    name : str
+        The file's name, for messages.
+    format : str
+        "csv", "tsv", "parquet", "arrow" or "libsvm".
+    columns : list of str
+        Names in the file's order.
+    notes : list of str
+        What people should know of how it is read, a sentence each.
+    decimal_comma : bool
+        Whether its numbers are like 1,5; only in text.
+    """
+
+    name: str
+    format: str
+    columns: list[str]
+    notes: list[str]
+    decimal_comma: bool = False
+
+    @abstractmethod
+    def read(self, *, columns: Iterable[str] | None = None, words: Iterable[str] = ()) -> pd.DataFrame:
+        """The whole table.
+
+        Parameters
+        ----------
+        columns : iterable of str, default=None
+            Read only these. Names that the file does not have are passed over; in a
+            libsvm file they are columns of zeros.
+        words : iterable of str, default=()
+            Columns to read as text whatever they look like.
+        """
+
+    @abstractmethod
+    def pieces(
+        self,
+        rows: int = ROWS,
+        *,
+        columns: Iterable[str] | None = None,
+        words: Iterable[str] = (),
+        exact: Iterable[str] = (),
+    ) -> Iterator[pd.DataFrame]:
+        """The table in pieces.
+
+        Parameters
+        ----------
+        rows : int, default=100_000
+            Of a piece at most; fewer where they are wide.
+        columns, words : iterable of str
+            As in `read`.
+        exact : iterable of str, default=()
+            Columns beside `columns`, to be copied and not to be computed with. They have
+            the same type in every piece: their own in Parquet and Arrow (a dictionary's
+            values by themselves), pandas' "string" in text, where only an empty field is a
+            gap. A column that `columns` names, too, comes as it does there.
+        """
+
+    def expect(self, decimal_comma: bool) -> None:  # noqa: B027  (only text leaves a doubt)
+        """Read numbers as they were at the fit where the file itself does not tell: is 1.037 above a thousand?"""
+
+    def lacks(self, names: Iterable[str]) -> list[str]:
+        """Those of the names that the file cannot give."""
+        known = set(self.columns)
+        return [name for name in names if name not in known]
+
+    def _wanted(self, columns: Iterable[str] | None, exact: Iterable[str] = ()) -> tuple[list[str], set[str]]:
+        """The file's columns that are asked for, in its order, and which of them are only copied.
+
+        Where the file has none of them it gives its first, so that rows can be counted.
+        """
+        read = None if columns is None else set(columns)
+        copied = (set(exact) & set(self.columns)) - (read or set())
+        asked = self.columns if read is None else [name for name in self.columns if name in read | copied]
+        return asked or self.columns[:1], copied
+
+    def _no_rows(self) -> NoReturn:
+        raise InputError(f"{self.name} has column names but no rows: there is nothing to read.")
+
+
+def all_different(columns: Sequence[str], name: str) -> list[str]:
+    """The names, no two the same."""
+    twice = [column for column, count in Counter(columns).items() if count > 1]
+    if twice:
+        raise InputError(f"{name} has more than one column named {quoted(twice)}: give each column a name of its own.")
+    return list(columns)

@@ -1,0 +1,186 @@
+"""The bytes of a file or a pipe, unpacked where they were compressed."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import itertools
+import lzma
+import os
+import shutil
+import sys
+import tempfile
+import weakref
+import zipfile
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, closing, nullcontext
+from pathlib import Path
+from typing import IO, Any
+
+from ._sentences import InputError, near, quoted
+
+__all__ = ["CHUNK", "Source", "need_pyarrow"]
+
+CHUNK = 1 << 20  # bytes read at a time
+
+
+class Source:
+    """The bytes of a file or of standard input, unpacked if they were compressed.
+
+    Standard input and pipes can be read only once, others `again`.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.name = "standard input" if path == "-" else os.path.basename(path) or path
+        self.again = path != "-" and (os.path.isfile(path) or not os.path.exists(path))
+        self.packed = False
+        self._begun: Iterator[bytes] | None = None
+
+    def head(self) -> bytes:
+        """The first bytes, which stay to be read."""
+        chunks = self._read()
+        first = next(chunks, b"")
+        if self.again:
+            chunks.close()
+        else:
+            self._begun = itertools.chain([first], chunks)
+        if not first:
+            raise InputError(f"{self.name} is empty.")
+        return first
+
+    def chunks(self) -> Iterator[bytes]:
+        """All bytes, some at a time."""
+        if self.again:
+            return self._read()
+        if self._begun is None:
+            raise InputError(f"{self.name} can be read only once: write it to a file first.")
+        begun, self._begun = self._begun, None
+        return begun
+
+    def spool(self) -> IO[bytes]:
+        """All bytes in a temporary file without a name, for formats that are not read from front to back."""
+        file = tempfile.TemporaryFile()  # noqa: SIM115
+        weakref.finalize(self, file.close)
+        try:
+            for chunk in self.chunks():
+                file.write(chunk)
+        except OSError as error:
+            raise InputError(f"{self.name} could not be kept in {tempfile.gettempdir()}: {error.strerror}.") from None
+        file.seek(0)
+        return file
+
+    def _read(self) -> Generator[bytes]:
+        with _open(self.path, self.name) as file:
+            try:
+                start = _read_up_to(file, 8)
+                unpack = next((unpack for magic, unpack in _PACKED.items() if start.startswith(magic)), None)
+                self.packed = unpack is not None
+                whole = file if self.again else io.BufferedReader(_Chained(start, file), CHUNK)
+                if self.again:
+                    file.seek(0)
+                with closing(unpack(whole, self.name) if unpack else whole) as stream:
+                    while chunk := stream.read(CHUNK):
+                        yield chunk
+            except _DAMAGE as error:
+                said = (getattr(error, "strerror", None) or str(error) or "no more bytes").rstrip(".")
+                raise InputError(f"{self.name} is damaged or cut short, and cannot be read: {said}.") from None
+
+
+class _Chained(io.RawIOBase):
+    """Bytes that were read already, then the rest of their file."""
+
+    def __init__(self, start: bytes, rest: IO[bytes]) -> None:
+        self._start, self._rest = start, rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        some = self._start[: len(buffer)] or self._rest.read(len(buffer))
+        self._start = self._start[len(buffer) :]
+        buffer[: len(some)] = some
+        return len(some)
+
+
+def _open(path: str, name: str) -> AbstractContextManager[IO[bytes]]:
+    if path == "-":
+        if sys.stdin is None:
+            raise InputError("There is no standard input here: name a file.")
+        return nullcontext(sys.stdin.buffer)  # it stays open
+    try:
+        return open(path, "rb")
+    except FileNotFoundError:
+        raise InputError(f"There is no file {path!r}{_instead(path)}") from None
+    except IsADirectoryError:
+        raise InputError(f"{path!r} is a folder: name a file in it.") from None
+    except PermissionError:
+        raise InputError(f"{path!r} may not be read: permission denied.") from None
+    except (OSError, ValueError) as error:
+        said = getattr(error, "strerror", None) or error
+        raise InputError(f"{name[:80]!r} cannot be opened: {said}.") from None
+
+
+def _instead(path: str) -> str:
+    """Files of nearly the same name, to end a sentence."""
+    try:
+        found = near(
+            os.path.basename(path), (other.name for other in itertools.islice(Path(path).parent.iterdir(), 2000))
+        )
+    except OSError:
+        found = []
+    return f": did you mean {quoted(found)}?" if found else "."
+
+
+def _read_up_to(file: IO[bytes], size: int) -> bytes:
+    """So many bytes, or all there are: a pipe may give fewer at a time."""
+    parts = b""
+    while len(parts) < size and (some := file.read(size - len(parts))):
+        parts += some
+    return parts
+
+
+def _unzip(file: IO[bytes], name: str) -> IO[bytes]:
+    if not file.seekable():  # a zip file is read from its end
+        pipe, file = file, tempfile.TemporaryFile()  # noqa: SIM115
+        shutil.copyfileobj(pipe, file)
+    archive = zipfile.ZipFile(file)
+    members = [one for one in archive.infolist() if not one.is_dir() and not one.filename.startswith("__MACOSX/")]
+    if any(one.filename.startswith("xl/") for one in members):
+        raise InputError(f"{name} is a spreadsheet: save the sheet as CSV.")
+    if len(members) != 1:
+        held = f"{len(members)} files, {quoted(one.filename for one in members)}," if members else "no file,"
+        raise InputError(f"{name} holds {held} and one is wanted: unpack it and name the file.")
+    if members[0].flag_bits & 1:
+        raise InputError(f"{name} is encrypted: unpack it with its password, and name the file.")
+    member = archive.open(members[0])
+    weakref.finalize(member, file.close)
+    return member
+
+
+def _unzstd(file: IO[bytes], name: str) -> IO[bytes]:
+    try:
+        from compression import zstd  # type: ignore[import-not-found]  # Python 3.14
+    except ImportError:
+        return need_pyarrow(f"Reading {name}, which is compressed by zstd,").input_stream(file, compression="zstd")
+    return zstd.ZstdFile(file)
+
+
+_PACKED: dict[bytes, Callable[[Any, str], Any]] = {
+    b"\x1f\x8b": lambda file, name: gzip.GzipFile(fileobj=file),
+    b"BZh": lambda file, name: bz2.BZ2File(file),
+    b"\xfd7zXZ\0": lambda file, name: lzma.LZMAFile(file),  # noqa: SIM115
+    b"PK\x03\x04": _unzip,
+    b"\x28\xb5\x2f\xfd": _unzstd,
+}
+_DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError, RuntimeError)
+
+
+def need_pyarrow(what: str) -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        raise InputError(f'{what} needs pyarrow: pip install "evenmargin[parquet]"') from None
+    return pyarrow

@@ -1,0 +1,129 @@
+"""Parquet, Arrow files and streams, Feather."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ._base import CELLS, ROWS, TableFile, all_different
+from ._bytes import Source, need_pyarrow
+from ._sentences import InputError
+
+__all__ = ["ArrowFile"]
+
+
+class ArrowFile(TableFile):
+    """Parquet, Arrow files and streams, Feather."""
+
+    def __init__(self, source: Source, kind: str) -> None:
+        self.name, self.format, self._source = source.name, kind, source
+        self.notes = []
+        self._pa = need_pyarrow(f"Reading {self.name}")
+        self._file = None if source.again and not source.packed else source.spool()
+        with self._guarded():
+            schema, _ = self._opened()
+            self.columns = all_different([str(name) for name in schema.names], self.name)
+
+    def read(self, *, columns: Iterable[str] | None = None, words: Iterable[str] = ()) -> pd.DataFrame:
+        wanted, _ = self._wanted(columns)
+        with self._guarded():
+            schema, batches = self._opened(wanted)
+            fields = self._pa.schema([schema.field(name) for name in wanted])
+            frame = _frame(self._pa.Table.from_batches(list(batches(1 << 20)), schema=fields))
+        return frame if len(frame) else self._no_rows()
+
+    def pieces(
+        self,
+        rows: int = ROWS,
+        *,
+        columns: Iterable[str] | None = None,
+        words: Iterable[str] = (),
+        exact: Iterable[str] = (),
+    ) -> Iterator[pd.DataFrame]:
+        (wanted, copied), some = self._wanted(columns, exact), False
+        rows = max(1, min(rows, CELLS // max(1, len(wanted))))
+        with self._guarded():
+            _, batches = self._opened(wanted)
+            for batch in batches(rows):
+                for i in range(0, batch.num_rows, rows):
+                    some = True
+                    yield _frame(self._pa.Table.from_batches([batch.slice(i, rows)]), copied)
+        if not some:
+            self._no_rows()
+
+    def _opened(self, columns: list[str] | None = None) -> tuple[Any, Callable[[int], Iterator[Any]]]:
+        """The schema, and a function that gives the batches of the columns."""
+        from pyarrow import feather, ipc, parquet
+
+        file = self._file or self._pa.OSFile(self._source.path)
+        file.seek(0)
+        if self.format == "parquet":
+            table = parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 16)  # not a row group at once
+            return table.schema_arrow, lambda rows: table.iter_batches(rows, columns=columns)
+        start = file.read(6)
+        file.seek(0)
+        if start.startswith(b"FEA1"):
+            whole = feather.read_table(file)
+            return whole.schema, lambda rows: iter(whole.select(columns or whole.column_names).to_batches())
+        if start == b"ARROW1":
+            reader = ipc.open_file(file)
+            batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
+        else:
+            reader = batches = ipc.open_stream(file)
+        return reader.schema, lambda rows: (batch.select(columns or reader.schema.names) for batch in batches)
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Whatever pyarrow says of a damaged file, as one sentence."""
+        try:
+            yield
+        except InputError:
+            raise
+        except (OSError, ValueError, TypeError, LookupError, OverflowError, self._pa.ArrowException) as error:
+            said = str(error).strip().split("\n")[0][:200].rstrip(".") or "no more bytes"
+            raise InputError(f"{self.name} is damaged or cut short, and cannot be read: {said}.") from None
+
+
+def _frame(table: Any, copied: Container[str] = ()) -> pd.DataFrame:
+    table = table.unify_dictionaries()
+    columns = {
+        name: _as_it_is(table.column(j)) if name in copied else _from_arrow(table.column(j))
+        for j, name in enumerate(table.column_names)
+    }
+    return pd.DataFrame(columns, index=pd.RangeIndex(table.num_rows), copy=False)
+
+
+def _as_it_is(column: Any) -> Any:
+    """A column in its own type, gaps and all."""
+    from pyarrow import BaseExtensionType, types
+
+    if isinstance(column.type, BaseExtensionType):
+        column = column.cast(column.type.storage_type)
+    if types.is_dictionary(column.type):  # the next piece may have another one
+        column = column.cast(column.type.value_type)
+    return pd.arrays.ArrowExtensionArray(column)
+
+
+def _from_arrow(column: Any) -> Any:
+    """A column in NumPy's types where it has one; instants in UTC; gaps in whole numbers make them floats."""
+    from pyarrow import float32, float64, string, types
+
+    kind = column.type
+    if types.is_null(kind):
+        return np.full(len(column), np.nan)
+    if types.is_decimal(kind):
+        column = column.cast(float64())
+    elif types.is_float16(kind):
+        column = column.cast(float32())
+    elif types.is_time(kind):
+        column = column.cast(string())
+    kind = column.type
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_temporal(kind):
+        return column.to_numpy()
+    if types.is_boolean(kind):
+        return column.to_numpy() if not column.null_count else np.array(column.to_pylist(), dtype=object)
+    return column.to_pandas()

@@ -1,0 +1,113 @@
+"""libsvm format: a label, then index:value."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ._base import CELLS, ROWS, TableFile
+from ._bytes import CHUNK, Source
+from ._lines import LONGEST, endless, utf8
+from ._sentences import InputError
+
+__all__ = ["LibsvmFile"]
+
+_WIDEST = 20_000  # columns of a libsvm file, which is read as a dense table
+_LIBSVM_NAME = re.compile(r"x(\d{1,9})")
+_NUMBER = rb"[+-]?(?:\d+\.?\d*|\.\d+|nan|inf)(?:[eE][+-]?\d+)?"
+_LIBSVM_LINE = re.compile(rb"\s*(?:%b(?:[ \t]+qid:\d+)?(?:[ \t]+\d+:%b)*\s*)?(?:#.*)?" % (_NUMBER, _NUMBER))
+
+
+class LibsvmFile(TableFile):
+    """A label and the values that are not zero: columns "label", "x1", "x2", …, after the numbers in the file."""
+
+    format = "libsvm"
+
+    def __init__(self, source: Source, encoding: str) -> None:
+        self.name, self._source, self._encoding = source.name, source, encoding
+        self.notes = []
+        self._file = None if source.again else source.spool()
+        lowest, highest = 1, 0
+        for X, _ in self._blocks():
+            if X.nnz:
+                lowest, highest = min(lowest, int(X.indices.min())), max(highest, X.shape[1] - 1)
+        if highest - lowest + 1 > _WIDEST:
+            raise InputError(
+                f"{self.name} has {highest - lowest + 1} columns, and a table of at most {_WIDEST} is read here: in "
+                "Python, LinearSVM takes the sparse matrix of sklearn.datasets.load_svmlight_file."
+            )
+        self.columns = ["label", *(f"x{j}" for j in range(lowest, highest + 1))]
+
+    def read(self, *, columns: Iterable[str] | None = None, words: Iterable[str] = ()) -> pd.DataFrame:
+        return pd.concat(self.pieces(columns=columns), ignore_index=True)
+
+    def pieces(
+        self,
+        rows: int = ROWS,
+        *,
+        columns: Iterable[str] | None = None,
+        words: Iterable[str] = (),
+        exact: Iterable[str] = (),
+    ) -> Iterator[pd.DataFrame]:
+        wanted = self.columns if columns is None else list(dict.fromkeys([*columns, *exact]))
+        rows, some = max(1, min(rows, CELLS // max(1, len(wanted)))), False
+        for X, y in self._blocks():
+            for i in range(0, X.shape[0], rows):
+                some = True
+                yield _dense(X[i : i + rows], y[i : i + rows], wanted)
+        if not some:
+            raise InputError(f"{self.name} has no rows: there is nothing to read.")
+
+    def lacks(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if name != "label" and not _LIBSVM_NAME.fullmatch(name)]
+
+    def _blocks(self) -> Iterator[tuple[Any, Any]]:
+        """Sparse rows and their labels, some at a time."""
+        if self._file is None:
+            chunks = self._source.chunks()
+        else:
+            self._file.seek(0)
+            chunks = iter(lambda: self._file.read(CHUNK) if self._file else b"", b"")
+        line, rest = 1, b""
+        for chunk in itertools.chain(utf8(chunks, self._encoding, self.name), [b"\n"]):
+            lines, newline, end = (rest + chunk).rpartition(b"\n")
+            rest = end
+            if len(rest) > LONGEST:
+                endless(rest, False, self.name, line)
+            if lines.strip():
+                yield self._parsed(lines + newline, line)
+            line += lines.count(10) + len(newline)
+
+    def _parsed(self, lines: bytes, line: int) -> tuple[Any, Any]:
+        from sklearn.datasets import load_svmlight_file
+
+        try:
+            return load_svmlight_file(io.BytesIO(lines), zero_based=True)
+        except (ValueError, OverflowError, IndexError) as error:
+            bad = (i for i, one in enumerate(lines.split(b"\n"), line) if not _LIBSVM_LINE.fullmatch(one))
+            where = next((f"line {i}" for i in bad), f"a line after {line}")
+            raise InputError(
+                f"{self.name} has an error in {where}: in libsvm format a line is a label and then index:value, with "
+                f"indices in their order ({error})."
+            ) from None
+
+
+def _dense(X: Any, y: Any, columns: list[str]) -> pd.DataFrame:
+    """Rows of a sparse matrix under the names asked for, as far as they are names of its kind."""
+    columns = [name for name in columns if name == "label" or _LIBSVM_NAME.fullmatch(name)]
+    out = np.zeros((len(columns), X.shape[0]))
+    by_column = X.tocsc()
+    for j, name in enumerate(columns):
+        place = -1 if name == "label" else int(name[1:])
+        if place < 0:
+            out[j] = y
+        elif place < X.shape[1]:
+            span = slice(by_column.indptr[place], by_column.indptr[place + 1])
+            out[j, by_column.indices[span]] = by_column.data[span]
+    return pd.DataFrame(out.T, columns=columns)

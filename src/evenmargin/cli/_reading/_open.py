@@ -1,0 +1,121 @@
+"""Which format a file has, by its content."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from contextlib import suppress
+
+from ._base import TableFile
+from ._bytes import Source
+from ._columnar import ArrowFile
+from ._libsvm import LibsvmFile
+from ._sentences import InputError
+from ._text import TextFile
+
+__all__ = ["open_table"]
+
+# What else a file may be, by its first bytes.
+_OTHERS = {
+    b"SQLite format 3": "is a database: write the table out as CSV",
+    b"%PDF": "is a PDF document: a table is wanted, such as CSV",
+    b"\x89HDF": "is HDF5: write the table out as CSV or Parquet",
+    b"\x93NUMPY": "is a NumPy array: write it out as CSV or Parquet",
+    b"ORC": "is ORC: write the table out as CSV or Parquet",
+    b"Obj\x01": "is Avro: write the table out as CSV or Parquet",
+    b"\x80\x04": "is a pickle, which is not opened here since it can run code: write the table out as CSV or Parquet",
+    b"\x80\x05": "is a pickle, which is not opened here since it can run code: write the table out as CSV or Parquet",
+    b"\xd0\xcf\x11\xe0": "is a document of an old office program: save the sheet as CSV",
+    b"PK\x05\x06": "is an empty zip file",
+}
+_LIBSVM_START = re.compile(
+    rb"(?:\s*#[^\n]*\n)*\s*[+-]?[\d.]+(?:[eE][+-]?\d+)?(?:[ \t]+\d+:[^\s:]+)+[ \t]*(?:#|\r?\n|\Z)"
+)
+
+
+def open_table(path: str, *, encoding: str = "utf-8", separator: str | None = None) -> TableFile:
+    """Find out what a file holds, and read the names of its columns.
+
+    Parameters
+    ----------
+    path : str
+        A file, or "-" for standard input.
+    encoding : str, default="utf-8"
+        Of text. A byte order mark in the file has the last word.
+    separator : str, default=None
+        One character between the fields of a text file; None finds it in the first lines.
+
+    Returns
+    -------
+    TableFile
+
+    Raises
+    ------
+    InputError
+        Where the file cannot be read or is not a table.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from evenmargin.cli._reading import open_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "claims.csv"
+    ...     _ = path.write_text("amount;fraud\\n12,5;no\\n980;yes\\n")
+    ...     table = open_table(str(path))
+    ...     print(table.format, table.columns)
+    ...     print(table.read())
+    csv ['amount', 'fraud']
+       amount fraud
+    0    12.5    no
+    1   980.0   yes
+    """
+    separator = _one_character(separator)
+    try:
+        with suppress(UnicodeError):
+            b"a".decode(encoding)
+    except LookupError:
+        raise InputError(f"There is no encoding {encoding!r}: say utf-8, latin-1 or cp1252, for instance.") from None
+    source = Source(str(path))
+    head = source.head()
+    kind = _kind(head, source.name)
+    if kind in ("parquet", "arrow"):
+        return ArrowFile(source, kind)
+    if codecs.lookup(encoding).name == "utf-8" and _binary(head):
+        raise InputError(f"{source.name} is not a table that is known here: CSV, TSV, Parquet, Arrow or libsvm.")
+    stem = re.sub(r"\.(gz|bz2|xz|zst|zip)$", "", source.name.lower())
+    if separator is None and (stem.endswith((".libsvm", ".svmlight", ".svm")) or _LIBSVM_START.match(head)):
+        return LibsvmFile(source, encoding)
+    if separator is None and stem.endswith((".tsv", ".tab")):
+        separator = "\t"
+    return TextFile(source, encoding, separator)
+
+
+def _one_character(separator: str | None) -> str | None:
+    separator = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}.get(separator or "", separator)
+    if separator is not None and (len(separator) != 1 or not separator.isascii() or separator in '"\n\r\0'):
+        raise InputError(f"The separator is {separator!r} and must be one character, such as ',' ';' '|' or tab.")
+    return separator
+
+
+def _kind(head: bytes, name: str) -> str:
+    """Parquet, Arrow or text, by the first bytes."""
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if head.startswith((b"ARROW1", b"FEA1", b"\xff\xff\xff\xff")):
+        return "arrow"
+    for magic, what in _OTHERS.items():
+        if head.startswith(magic):
+            raise InputError(f"{name} {what}.")
+    text = head[:2000].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if re.match(rb'[{\[]\s*["{\[\]}]', text):
+        raise InputError(f"{name} is JSON: write the table out as CSV or Parquet.")
+    if re.match(rb"<(!doctype|html|\?xml)", text, re.I):
+        raise InputError(f"{name} is a web page or XML: a table is wanted, such as CSV.")
+    return "text"
+
+
+def _binary(head: bytes) -> bool:
+    """Whether the first bytes have signs that no text has; NUL bytes may be UTF-16 and get a sentence of their own."""
+    marked = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return not marked and len(re.findall(rb"[\x01-\x08\x0e-\x1f]", head[:2000])) > 4

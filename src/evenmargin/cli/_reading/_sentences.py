@@ -1,0 +1,57 @@
+"""A refusal in one sentence, and names in it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+__all__ = ["InputError", "hint", "near", "quoted"]
+
+
+class InputError(ValueError):
+    """A file or a table that cannot be used; one sentence that says why and what to do."""
+
+
+def near(name: str, names: Iterable[str], most: int = 3) -> list[str]:
+    """Names that someone who wrote `name` may have meant.
+
+    Examples
+    --------
+    >>> from evenmargin.cli._reading import near
+    >>> near("Froud", ["amount", "fraud", "country"])
+    ['fraud']
+    """
+    by_lower: dict[str, list[str]] = {}
+    for other in names:
+        by_lower.setdefault(other.lower().strip(), []).append(other)
+    found = difflib.get_close_matches(name.lower().strip(), by_lower, n=most, cutoff=0.6)
+    return [other for lower in found for other in by_lower[lower]][:most]
+
+
+def quoted(names: Iterable[object], most: int = 5) -> str:
+    """Names in quotes; of many the first, and how many more.
+
+    Examples
+    --------
+    >>> from evenmargin.cli._reading import quoted
+    >>> quoted("abcd", most=2)
+    "'a', 'b' and 2 more"
+    """
+    listed = [repr(name) for name in names]
+    shown, more = listed[:most], len(listed) - most
+    if more > 0:
+        return f"{', '.join(shown)} and {more} more"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def hint(name: str, names: Sequence[str]) -> str:
+    """Which columns there are, as far as that helps, to end a sentence.
+
+    Examples
+    --------
+    >>> from evenmargin.cli._reading import hint
+    >>> hint("Froud", ["amount", "fraud"]), hint("when", ["amount", "fraud"])
+    (": did you mean 'fraud'?", ": the table has 'amount' and 'fraud'.")
+    """
+    meant = near(name, names)
+    return f": did you mean {quoted(meant)}?" if meant else f": the table has {quoted(names, 10)}."

@@ -1,0 +1,167 @@
+"""CSV and its kin."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import re
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+import pandas as pd
+
+from ._base import MISSING, ROWS, TableFile, all_different
+from ._bytes import Source
+from ._lines import blocks, read_header, utf8
+from ._numbers import Style
+from ._sentences import InputError
+
+__all__ = ["TextFile"]
+
+_PARSED = 4 << 20  # bytes of text that pandas gets at a time when reading in pieces
+_SLICE = 1 << 18  # bytes that pandas asks for at a time
+_GAPS = sorted(MISSING)
+
+# pandas 3.1 reads every float as Python does and deprecates the option that older ones need for it.
+_ROUND_TRIP = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
+
+
+class TextFile(TableFile):
+    """CSV and its kin."""
+
+    def __init__(self, source: Source, encoding: str, separator: str | None) -> None:
+        self.name, self._source, self._encoding = source.name, source, encoding
+        text = utf8(source.chunks(), encoding, self.name)
+        start = next(text, b"")
+        while start and not start.strip():  # blank lines before the header
+            start = next(text, b"")
+        if not start:
+            raise InputError(f"{self.name} is empty.")
+        self.separator = separator or _separator(start)
+        self.format = "tsv" if self.separator == "\t" else "csv"
+        header, self._line, rest = read_header(itertools.chain([start], text), self.separator, self.name)
+        self.columns = _names(header, self.separator, self.name)
+        sample = next(rest, b"")
+        self._style = Style.of(sample, self.separator)
+        self.notes, self.decimal_comma = self._style.notes(self.name), self._style.decimal == ","
+        self._begun: Iterator[bytes] | None = None if source.again else itertools.chain([sample], rest)
+        if source.again:
+            text.close()
+
+    def read(self, *, columns: Iterable[str] | None = None, words: Iterable[str] = ()) -> pd.DataFrame:
+        frame = self._parse(_Feed(self._lines()), self._wanted(columns)[0], words)
+        return frame if len(frame) else self._no_rows()
+
+    def pieces(
+        self,
+        rows: int = ROWS,
+        *,
+        columns: Iterable[str] | None = None,
+        words: Iterable[str] = (),
+        exact: Iterable[str] = (),
+    ) -> Iterator[pd.DataFrame]:
+        (wanted, copied), words, some = self._wanted(columns, exact), list(words), False
+        for block in _gathered(self._lines(), rows):
+            frame = self._parse(_Feed([block]), wanted, words, copied)
+            some = True
+            yield from (frame.iloc[i : i + rows].reset_index(drop=True) for i in range(0, len(frame), rows))
+        if not some:
+            self._no_rows()
+
+    def expect(self, decimal_comma: bool) -> None:
+        if decimal_comma and not self._style.sure and self.separator != ",":
+            self._style = Style(",", True)
+            self.notes, self.decimal_comma = self._style.notes(self.name), True
+
+    def _lines(self) -> Iterator[tuple[bytes, int]]:
+        """Blocks of lines after the header."""
+        if self._begun is None:
+            text = utf8(self._source.chunks(), self._encoding, self.name)
+            _, self._line, self._begun = read_header(text, self.separator, self.name)
+        rest, self._begun = self._begun, None
+        return blocks(rest, self.separator, len(self.columns), self.name, self._line)
+
+    def _parse(self, file: Any, columns: list[str], words: Iterable[str], copied: Collection[str] = ()) -> pd.DataFrame:
+        types = dict.fromkeys(set(words) & set(columns), "object") | dict.fromkeys(copied, "string")
+        # NA may be Namibia: in what is copied only an empty field is a gap.
+        gaps = {name: [""] if name in copied else _GAPS for name in columns} if copied else _GAPS
+        try:
+            frame = pd.read_csv(
+                file,
+                sep=self.separator,
+                decimal=self._style.decimal,
+                header=None,
+                names=self.columns,
+                usecols=columns,
+                index_col=False,
+                dtype=types,
+                keep_default_na=False,
+                na_values=gaps,
+                skipinitialspace=self.separator != " ",
+                skip_blank_lines=False,  # they are dropped already, by the same rule in every pandas
+                low_memory=False,
+                encoding="utf-8",
+                **_ROUND_TRIP,
+            )
+        except InputError:
+            raise
+        except pd.errors.EmptyDataError:
+            self._no_rows()
+        except (ValueError, OverflowError) as error:
+            said = str(error).strip().split("\n")[-1].rstrip(".")
+            raise InputError(f"{self.name} cannot be read: {said}.") from None
+        return self._style.with_points(frame, copied)
+
+
+class _Feed:
+    """Blocks of lines as a file that pandas reads; what goes wrong in them is raised as it is."""
+
+    def __init__(self, blocks: Iterable[tuple[bytes, int]]) -> None:
+        self._slices = (block[i : i + _SLICE] for block, _ in blocks for i in range(0, len(block), _SLICE))
+
+    def read(self, size: int = -1) -> bytes:
+        return next(self._slices, b"")
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._slices
+
+
+def _gathered(blocks: Iterable[tuple[bytes, int]], rows: int) -> Iterator[tuple[bytes, int]]:
+    """Blocks joined until they hold so many rows, or are large."""
+    parts: list[bytes] = []
+    total = size = 0
+    for block, count in blocks:
+        parts.append(block)
+        total, size = total + count, size + len(block)
+        if total >= rows or size >= _PARSED:
+            yield b"".join(parts), total
+            parts, total, size = [], 0, 0
+    if parts:
+        yield b"".join(parts), total
+
+
+def _separator(start: bytes) -> str:
+    """The sign between fields: the one that is often in the header, and as often in the next line."""
+    bare = re.sub(rb'"(?:[^"]|"")*+"', b"", start[: 1 << 20])
+    first, second = ([line for line in bare.split(b"\n", 20)[:20] if line.strip()] + [b"", b""])[:2]
+
+    def likely(sign: str) -> tuple[bool, int]:
+        count = first.count(sign.encode())
+        return count > 0 and count == second.count(sign.encode()), count
+
+    return max([",", "\t", ";", "|"], key=likely)
+
+
+def _names(header: bytes, separator: str, name: str) -> list[str]:
+    try:
+        text = io.StringIO(header.decode(), newline="")
+        fields = next(csv.reader(text, delimiter=separator, skipinitialspace=separator != " "))
+    except (csv.Error, StopIteration) as error:
+        raise InputError(f"The first line of {name} is not a header: {error}.") from None
+    fields = [field.strip() for field in fields]
+    named = [field for field in fields if field]
+    whole = all(re.fullmatch(r"\d+", field) for field in named) and len(set(named)) == len(named)
+    if named and not whole and all(re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", field) for field in named):
+        raise InputError(f"The first line of {name} holds numbers: add a line with the names of the columns before it.")
+    return all_different([field or f"column {j}" for j, field in enumerate(fields, 1)], name)

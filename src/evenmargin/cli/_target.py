@@ -1,0 +1,164 @@
+"""The target: which label is looked for, and labels in a model's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ._content import TRUTH, Codes, as_number, coded, own_kind
+from ._reading import InputError, hint, near, quoted
+from ._schema import Schema
+
+__all__ = ["Answer", "labels"]
+
+_CLASSES = 20  # different numbers of a target, above which it is a measurement
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The labels of a table; see `Schema`."""
+
+    y: NDArray[Any]
+    known: NDArray[np.bool_]
+    type: str
+    positive: str
+    others: tuple[str, ...]
+    grouped: bool
+    notes: list[str]
+
+    @classmethod
+    def of(cls, column: pd.Series, name: str, positive: str | None) -> Answer:
+        codes, words, kind = _label_words(column)
+        known = codes >= 0
+        counts = dict(zip(words, np.bincount(codes[known], minlength=len(words)).tolist(), strict=True))
+        if len(counts) < 2:
+            what = f"only one value, {words[0]!r}" if words else "no value"
+            gaps = "" if known.all() else " (an empty field counts as missing, and so do words like NA, None and null)"
+            raise InputError(f"The target {name!r} has {what}{gaps}: there is nothing to tell apart.")
+        notes = []
+        if not known.all():
+            notes.append(f"{_count(int((~known).sum()), 'row')} without a value of {name!r} left out.")
+        chosen = _rarer(counts, name, notes) if positive is None else _found(positive, counts, name)
+        others = tuple(word for word in sorted(words) if word != chosen)
+        grouped = len(others) > 1
+        if grouped:
+            rest = "rest"
+            while rest in counts:
+                rest = f"({rest})"
+            notes.append(f"{chosen!r} is told from all other values of {name!r}, which are called {rest!r}.")
+            words, others, kind = [word if word == chosen else rest for word in words], (rest,), "text"
+        return cls(_labelled(codes, words, kind), known, kind, chosen, others, grouped, notes)
+
+    def label(self, word: str) -> Any:
+        """A label as it is in y, in Python's types."""
+        return _labelled(np.zeros(1, np.intp), [word], self.type)[0].item()
+
+
+def _label_words(column: pd.Series) -> tuple[Codes, list[str], str]:
+    """Labels by code, and whether they are truth values, whole numbers or text; 1 and 1.0 are one label."""
+    if own_kind(column) == "nested":
+        raise InputError(f"The target {column.name!r} holds lists or bytes: a column with one label a row is wanted.")
+    codes, words = coded(column)
+    values = np.array([as_number(word) for word in words])
+    if not words or not (np.abs(values) < 2**53).all():  # some word is no number, or one that floats do not have
+        return codes, words, "text"
+    whole = bool((values == np.rint(values)).all())
+    # Fractions as labels would be a target of regression to scikit-learn.
+    kind = "bool" if all(word.lower() in TRUTH for word in words) else "number" if whole else "text"
+    told = [str(bool(v)) if kind == "bool" else str(int(v)) if whole else str(float(v)) for v in values]
+    again, different = pd.factorize(np.array(told, dtype=object))
+    return np.where(codes >= 0, again[codes], -1), list(different), kind
+
+
+def _labelled(codes: Codes, words: list[str], kind: str) -> NDArray[Any]:
+    """Labels in the type that they have in y."""
+    if kind == "bool":
+        return np.array([word == "True" for word in words])[codes]
+    if kind == "number":
+        return np.array([int(word) for word in words])[codes]
+    return np.array(words, dtype=str)[codes]
+
+
+def _recognised(word: str, known: Iterable[str]) -> str | None:
+    """The label that is meant: 1, 1.0 and true are the same one."""
+    if word in known:
+        return word
+    number = as_number(word)
+    return next((label for label in known if as_number(label) == number), None)
+
+
+def _rarer(counts: dict[str, int], name: str, notes: list[str]) -> str:
+    """Which of two labels to look for."""
+    numbers = not np.isnan([as_number(word) for word in counts]).any()
+    if len(counts) > 2:
+        if numbers and len(counts) > _CLASSES:
+            raise InputError(
+                f"The target {name!r} holds {len(counts):,} different numbers, a measurement and not classes: make a "
+                "column that says yes or no of it, or name one value by --positive VALUE."
+            )
+        raise InputError(
+            f"The target {name!r} has {len(counts):,} different values, {_counted(counts)}: --positive VALUE tells "
+            "that value from all others."
+        )
+    first, last = sorted(counts, key=lambda word: (as_number(word) if numbers else 0.0, word))
+    total = sum(counts.values())
+    if counts[first] == counts[last]:
+        notes.append(f"{last!r} of {name!r} is looked for; {first!r}, as frequent, would be by --positive {first}.")
+        return last
+    rare = min(counts, key=lambda word: counts[word])
+    notes.append(f"{rare!r} of {name!r} is looked for, the rarer value: {counts[rare]:,} of {total:,} rows.")
+    return rare
+
+
+def _found(positive: str, counts: dict[str, int], name: str) -> str:
+    """The label that someone means."""
+    given = positive.strip()
+    if (label := _recognised(given, counts)) is not None:
+        return label
+    meant = near(given, counts, 1)
+    perhaps = f" (did you mean {meant[0]!r}?)" if meant else ""
+    raise InputError(f"{positive!r} is not a value of the target {name!r}{perhaps}: it has {_counted(counts)}.")
+
+
+def _counted(counts: dict[str, int], most: int = 8) -> str:
+    """Values and how often they are there, the frequent ones first."""
+    ordered = sorted(counts.items(), key=lambda item: -item[1])
+    more = f" and {len(ordered) - most:,} more" if len(ordered) > most else ""
+    return ", ".join(f"{word!r} ({count:,})" for word, count in ordered[:most]) + more
+
+
+def labels(frame: pd.DataFrame, schema: Schema) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Labels as in the training, and which rows have one; others have any.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from evenmargin.cli._columns import labels, prepare
+    >>> schema = prepare(pd.DataFrame({"sum": [12, 7, 80], "fraud": ["no", "no", "yes"]}), "fraud").schema
+    >>> y, known = labels(pd.DataFrame({"fraud": ["yes", None, "no"]}), schema)
+    >>> y[known].tolist()
+    ['yes', 'no']
+    """
+    names = [str(name) for name in frame.columns]
+    if schema.target not in names:
+        raise InputError(f"There is no column {schema.target!r} with the answers{hint(schema.target, names)}")
+    codes, words = coded(frame.set_axis(names, axis=1)[schema.target])
+    if not words:
+        raise InputError(f"Column {schema.target!r} has no value: there are no answers to compare with.")
+    known = [schema.positive, *schema.others]
+    told = [_recognised(word, known) for word in words]
+    if schema.grouped:
+        told = [word if word == schema.positive else schema.others[0] for word in told]
+    strange = [word for word, label in zip(words, told, strict=True) if label is None]
+    if strange:
+        raise InputError(f"Column {schema.target!r} has {quoted(strange)}, and the model knows {quoted(known)}.")
+    return _labelled(codes, [str(word) for word in told], schema.label_type), codes >= 0
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,38 @@
+"""Models that travel: one file, checked before it is opened, from which no code runs.
+
+A model file is a zip that skops writes and reads (`schema.json` says what the model is made
+of, arrays lie beside it), with one more member, `evenmargin.json`: who wrote it, when, and
+notes. The comment of the archive is the seal,
+
+    evenmargin-model 1 sha256:…
+
+the number of the format and a checksum of all bytes before it.
+
+The seal protects against accidents: a file that was cut short, or changed anywhere, is found
+before any of it is read. It does not protect against malice, since whoever forges a file can
+forge its checksum. Against that:
+
+- Types are built only if they are on a list: `TRUSTED`, for what this package keeps and what stands
+  around it, then estimators of scikit-learn, ufuncs and plain values. Nothing that the file asks for
+  gets onto it, and of other packages no module is even imported. Skops holds each name against
+  a list of its own again.
+- Every entry may only be what it is: an estimator an object, a loss a tuple. Of the ways
+  in which skops can make a value, those that call something of the file's choice (bound methods,
+  partial functions, operators, constructors) are refused, and keys of dicts are words and numbers.
+- Arrays must be as long as they say, indices of sparse matrices within their shape.
+- A file unpacks to 64 times its size at most (or 64 MiB, if that is more), and holds 200 000
+  parts at most, which take less than 1 GB.
+
+What remains: a forged file may hold a model that predicts nonsense, or one of scikit-learn's
+machines with numbers that its compiled code does not expect.
+"""
+
+from __future__ import annotations
+
+from ._file import ModelFileError
+from ._load import load, load_with_manifest, read_manifest
+from ._manifest import Manifest
+from ._save import save
+from ._trusted import TRUSTED
+
+__all__ = ["TRUSTED", "Manifest", "ModelFileError", "load", "load_with_manifest", "read_manifest", "save"]

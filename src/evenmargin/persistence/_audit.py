@@ -1,0 +1,147 @@
+"""A look at all that a model file asks for, before any of it is built."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+from zipfile import ZIP_STORED, ZipFile
+
+import numpy as np
+
+from ._file import require, unpacked, whole
+from ._trusted import KEYS, KINDS, NEVER, is_trusted
+
+__all__ = ["PARTS", "Audit", "parsed_schema"]
+
+PARTS = 200_000  # brackets in schema.json: skops takes up to 5 KB for each
+_DEPTH = 150  # of brackets in schema.json: skops goes down them by recursion
+
+
+def parsed_schema(schema: bytes) -> Any:
+    """JSON of a bounded size in memory, without keys that come twice."""
+    require(schema.count(b"{") + schema.count(b"[") <= PARTS, f"it has more than {PARTS:,} parts")
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        unique = dict(pairs)
+        require(len(unique) == len(pairs), "a dict has keys that JSON cannot tell apart")
+        return unique
+
+    return json.loads(schema, object_pairs_hook=once)
+
+
+class Audit:
+    """A look at all of schema.json before skops builds any of it.
+
+    Skops has a list of trusted types too. This look is narrower, and rests neither on that list nor on
+    how skops goes through the file: each would do without the other.
+
+    Attributes
+    ----------
+    names : set of str
+        What the file asks for and may have.
+    untrusted : set of str
+        What it may not have: if there is any, nothing may be built.
+    """
+
+    def __init__(self, members: dict[str, bytes], known: frozenset[str]) -> None:
+        self.members, self.known = members, known
+        self.names: set[str] = set()
+        self.untrusted: set[str] = set()
+        self._judged: dict[tuple[str, str, str], bool] = {}
+        self._seen: dict[int, dict[str, Any]] = {}
+        self._checked: set[tuple[str, str]] = set()
+
+    def look(self, value: Any, depth: int = 0) -> None:
+        require(depth <= _DEPTH, f"it is nested more than {_DEPTH} deep")
+        if isinstance(value, list):
+            for part in value:
+                self.look(part, depth + 1)
+        if not isinstance(value, dict):
+            return
+        if value.keys() & {"__loader__", "__class__", "__module__", "__id__"} and not self._look_at_node(value):
+            return
+        for part in value.values():
+            self.look(part, depth + 1)
+
+    def _look_at_node(self, node: dict[str, Any]) -> bool:
+        """Check a part of the model; whether it is a new one."""
+        texts = [node.get(key) for key in ("__loader__", "__module__", "__class__")]
+        require(all(isinstance(text, str) for text in texts), "a part of it has no type")
+        kind, module, name = map(str, texts)
+        # A part that comes again must be the same again: else what is checked would not be what is built.
+        if "__id__" in node:
+            before = self._seen.setdefault(whole(node["__id__"]), node)
+            if before is not node:
+                require(before == node, "two of its parts have one number")
+                return False
+        require(kind in KINDS, f"it holds {NEVER.get(kind, f'a part of kind {kind[:50]}')}, which no model file may")
+        if not self._trusts(kind, module, name):
+            self.untrusted.add(f"{module}.{name}")
+            return True
+        self.names.add(f"{module}.{name}")
+        check = getattr(self, f"_{kind}", None)
+        if check is not None:
+            check(node)
+        return True
+
+    def _trusts(self, kind: str, module: str, name: str) -> bool:
+        asked = (kind, module, name)
+        if asked not in self._judged:
+            self._judged[asked] = is_trusted(kind, module, name, self.known)
+        return self._judged[asked]
+
+    def _file(self, node: dict[str, Any], check: Callable[[bytes], None]) -> None:
+        entry = (node["__loader__"], node["file"])
+        if entry not in self._checked:
+            check(self.members[node["file"]])
+            self._checked.add(entry)
+
+    def _NdArrayNode(self, node: dict[str, Any]) -> None:
+        if node.get("type") == "numpy":
+            self._file(node, _check_array)
+
+    def _SparseMatrixNode(self, node: dict[str, Any]) -> None:
+        self._file(node, _check_sparse)
+
+    def _DictNode(self, node: dict[str, Any]) -> None:
+        # Types of keys are called, whatever the user trusts as a type elsewhere.
+        types = node["key_types"]
+        require(types["__loader__"] == "ListNode", "a dict of it has odd keys")
+        for one in types["content"]:
+            fine = one["__loader__"] == "TypeNode" and f"{one['__module__']}.{one['__class__']}" in KEYS
+            require(fine, "a dict of it has odd keys")
+
+    def _RandomStateNode(self, node: dict[str, Any]) -> None:
+        # NumPy reads beyond its memory from a place that is not among its 624 numbers.
+        place = node["content"]
+        for key in ("state", "pos"):
+            require(place["__loader__"] == "DictNode", "a random state of it is none")
+            place = place["content"][key]
+        require(place["__loader__"] == "JsonNode", "a random state of it is none")
+        require(0 <= whole(json.loads(place["content"])) <= 624, "a random state of it is none")
+
+
+def _check_array(content: bytes) -> None:
+    """An array is as long as it says, and holds no objects."""
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    file = io.BytesIO(content)
+    shape, _, dtype = readers[np.lib.format.read_magic(file)](file)
+    count = math.prod(shape)
+    require(not dtype.hasobject and (dtype.itemsize > 0 or count == 0), "an array of it holds no numbers")
+    require(count * dtype.itemsize == len(content) - file.tell(), "an array of it is not as long as it says")
+
+
+def _check_sparse(content: bytes) -> None:
+    """A sparse matrix whose indices are within its shape: compiled code will trust them."""
+    from scipy.sparse import load_npz
+
+    with ZipFile(io.BytesIO(content)) as archive:
+        for info in archive.infolist():
+            require(info.compress_type == ZIP_STORED, "a matrix of it is compressed")
+            _check_array(unpacked(archive, info))
+    matrix = load_npz(io.BytesIO(content))
+    require(matrix.format in ("csr", "csc"), "a matrix of it is neither CSR nor CSC")
+    matrix.check_format(full_check=True)

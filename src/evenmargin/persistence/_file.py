@@ -1,0 +1,206 @@
+"""A model file from outside: its seal, its members, and what a file is that has no seal."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+
+from .. import __version__
+
+__all__ = [
+    "FORMAT", "MANIFEST", "SCHEMA", "ModelFileError", "members_of", "opened", "require", "said", "seal", "sealed",
+    "unpacked", "whole", "zipped",
+]  # fmt: skip
+
+FORMAT = 1
+MANIFEST, SCHEMA = "evenmargin.json", "schema.json"
+_SEAL = re.compile(rb"evenmargin-model (\d{1,6}) sha256:([0-9a-f]{64})\Z")
+_MEMBER = re.compile(r"evenmargin\.json|schema\.json|[0-9]{1,9}\.(npy|npz|bin)")
+_RATIO, _ROOM = 64, 64 * 2**20  # a file unpacks to at most so many times its size, or so many bytes if that is more
+_START = (1980, 1, 1, 0, 0, 0)  # the date of every member, so that the same model is the same bytes
+
+
+class ModelFileError(ValueError):
+    """A file that is no sound model file, or a model that cannot be one; the message is one sentence."""
+
+
+# --- what every reader of a file needs ---
+
+
+def require(fine: bool, what: str) -> None:
+    if not fine:
+        raise ValueError(what)
+
+
+def whole(value: Any) -> int:
+    require(type(value) is int, f"{str(value)[:50]!r} is no whole number")
+    return int(value)
+
+
+def said(error: Exception) -> str:
+    return " ".join(str(error).split())[:200].rstrip(".")
+
+
+# --- from members to a file ---
+
+
+def zipped(members: dict[str, bytes], ways: dict[str, int]) -> io.BytesIO:
+    out = io.BytesIO()
+    with ZipFile(out, "w") as archive:
+        for name, content in members.items():
+            info = ZipInfo(name, _START)
+            info.create_system = 3  # whatever the system is
+            archive.writestr(info, content, ways.get(name, ZIP_STORED))
+        archive.comment = b" " * len(seal(b""))
+    return out
+
+
+def _ways(members: dict[str, bytes]) -> dict[str, int]:
+    """How to compress each member: where it gains something, and so that `load` takes it for no bomb."""
+    import zlib
+
+    small = sum(map(len, members.values())) <= _ROOM
+
+    def shrinks(content: bytes) -> bool:
+        start = content[: 2**20]
+        if len(zlib.compress(start, 1)) > 0.9 * len(start):
+            return False
+        return small or len(zlib.compress(content, 1)) * _RATIO > 2 * len(content)
+
+    return {name: ZIP_DEFLATED for name, content in members.items() if shrinks(content)}
+
+
+def seal(body: Any) -> bytes:
+    return f"evenmargin-model {FORMAT} sha256:{hashlib.sha256(body).hexdigest()}".encode()
+
+
+def sealed(members: dict[str, bytes]) -> bytes:
+    content = zipped(members, _ways(members)).getbuffer()
+    body = content[: -len(seal(b""))]
+    return b"".join([body, seal(body)])
+
+
+# --- from a file to bytes that are what was written ---
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[bytes]:
+    """The bytes of a sound file; whatever goes wrong with them is said in one sentence."""
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"There is no file {path}.")
+    try:
+        yield _verified(Path(path))
+    except ModelFileError:
+        raise
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be read: {error.strerror or error}.") from None
+    except Exception as error:  # of zipfile, json, NumPy, skops: whatever a forged file provokes
+        raise ModelFileError(f"{path} is not a sound model file ({type(error).__name__}: {said(error)}).") from error
+
+
+def _verified(path: Path) -> bytes:
+    if path.is_dir():
+        raise ModelFileError(f"{path} is a folder, and not a model file.")
+    if not path.is_file():
+        raise ModelFileError(f"{path} is a device or a pipe, and not a model file.")
+    length = len(seal(b"")) + 5  # for formats of more digits
+    with path.open("rb") as file:
+        head = file.read(1024)
+        file.seek(max(0, os.fstat(file.fileno()).st_size - length))
+        found = _SEAL.search(file.read())
+        if found is None:
+            raise ModelFileError(f"{path} {_what_it_is(head)}")
+        file.seek(0)
+        content = file.read()
+    body = memoryview(content)[: -len(found[0])]
+    if hashlib.sha256(body).hexdigest().encode() != found[2]:
+        raise ModelFileError(f"{path} is damaged, its checksum is wrong: copy it again, or save the model again.")
+    if int(found[1]) != FORMAT:
+        raise ModelFileError(
+            f"{path} was written by {_writer(content)} (format {int(found[1])}), and this is evenmargin {__version__}, "
+            f"which reads format {FORMAT}: upgrade evenmargin."
+        )
+    return content
+
+
+def _writer(content: bytes) -> str:
+    """Who wrote a file of a later format, if it can be told."""
+    try:
+        version = json.loads(members_of(content, only=MANIFEST)[MANIFEST])["versions"]["evenmargin"]
+        return f"evenmargin {re.fullmatch('[0-9a-z.+]{1,30}', version)[0]}"  # type: ignore[index]
+    except Exception:
+        return "a newer evenmargin"
+
+
+def _what_it_is(head: bytes) -> str:
+    """What a file without a seal may be, and what to do about it."""
+    if not head:
+        return "is empty, and no model file."
+    if _is_pickle(head) or any(_is_pickle(_start_of(head, make)) for make in _decompressors(head)):
+        return (
+            "is a pickle, which can run any code when it is opened, so it was not: if you trust where it is from, "
+            "load it with joblib or pickle yourself, and save the model with evenmargin.save."
+        )
+    if head.startswith(b"PK\x03\x04"):
+        if head[30 : 30 + len(MANIFEST)] == MANIFEST.encode():
+            return "is damaged, its end is missing: copy it again, or save the model again."
+        return "is a zip, but not a model that evenmargin.save wrote."
+    return "is not a model file that evenmargin.save wrote."
+
+
+def _is_pickle(head: bytes) -> bool:
+    return (head[:1] == b"\x80" and head[1:2] <= b"\x08") or head.startswith((b"ccopy_reg\n", b"ccopyreg\n"))
+
+
+def _decompressors(head: bytes) -> list[Callable[[], Any]]:
+    """For what joblib compresses with."""
+    import bz2
+    import lzma
+    import zlib
+
+    if head[:2] == b"\x1f\x8b":
+        return [lambda: zlib.decompressobj(31)]
+    if head[:1] == b"\x78":
+        return [zlib.decompressobj]
+    if head[:3] == b"BZh":
+        return [bz2.BZ2Decompressor]
+    return [lzma.LZMADecompressor] if head[:6] == b"\xfd7zXZ\x00" or head[:3] == b"\x5d\x00\x00" else []
+
+
+def _start_of(head: bytes, make: Callable[[], Any]) -> bytes:
+    try:
+        return bytes(make().decompress(head, 64))
+    except Exception:  # not compressed after all, or not enough of it
+        return b""
+
+
+# --- from bytes to members ---
+
+
+def members_of(content: bytes, only: str | None = None) -> dict[str, bytes]:
+    """The members of the archive, none longer than it says."""
+    with ZipFile(io.BytesIO(content)) as archive:
+        infos = archive.infolist()
+        names = [info.filename for info in infos]
+        require(len(set(names)) == len(names), "two of its members have one name")
+        require(all(map(_MEMBER.fullmatch, names)), "one of its members has an odd name")
+        total = sum(info.file_size for info in infos)
+        require(total <= max(_ROOM, _RATIO * len(content)), f"it unpacks to more than {_RATIO} times its size")
+        return {info.filename: unpacked(archive, info) for info in infos if only in (None, info.filename)}
+
+
+def unpacked(archive: ZipFile, info: ZipInfo) -> bytes:
+    """A member. Without a length, zipfile would unpack all there is, whatever the header says."""
+    require(info.compress_type in (ZIP_STORED, ZIP_DEFLATED), "it is compressed in an odd way")
+    with archive.open(info) as member:
+        content = member.read(info.file_size)
+    require(len(content) == info.file_size, "one of its members is shorter than it says")
+    return content

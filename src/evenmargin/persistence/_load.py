@@ -1,0 +1,178 @@
+"""Reading a model: checked, looked through, and only then built."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ._audit import Audit, parsed_schema
+from ._file import SCHEMA, ModelFileError, members_of, opened, require, said, whole, zipped
+from ._manifest import Manifest, differing, newer, parsed_manifest
+from ._trusted import OURS, Untrusted, full_name, listed, names_of
+
+__all__ = ["built", "load", "load_with_manifest", "read_manifest"]
+
+
+def load(path: str | os.PathLike[str], *, trusted: Iterable[str | Callable[..., Any]] = ()) -> Any:
+    """The model in a file that `save` wrote. No code of the file runs.
+
+    The checksum finds files that were damaged; a list of trusted types keeps out what a forger
+    may have put in: see the module for what is checked. Pickles are refused.
+
+    Parameters
+    ----------
+    path : path-like
+    trusted : iterable of str, types or functions, default=()
+        Classes and functions beyond this package and scikit-learn that may be built, or their
+        full names. Take them from your own code, never from the file: trusting
+        a name means that its module is imported and that it may be called. Trees of
+        scikit-learn are not trusted by themselves, since a forged one can crash Python.
+
+    Returns
+    -------
+    estimator
+
+    Raises
+    ------
+    FileNotFoundError
+    ModelFileError
+        For anything that is not a sound model file.
+
+    Warns
+    -----
+    UserWarning
+        Where it was saved with a newer evenmargin, or another scikit-learn.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from evenmargin import KernelSVM
+    >>> from evenmargin.persistence import load, save
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     load(save(KernelSVM(C=10.0), Path(folder) / "machine.skops"))
+    KernelSVM(C=10.0)
+    """
+    return _loaded(path, trusted)[0]
+
+
+def load_with_manifest(
+    path: str | os.PathLike[str], *, trusted: Iterable[str | Callable[..., Any]] = ()
+) -> tuple[Any, Manifest]:
+    """The model in a file and what the file says of itself, the file being read and verified once.
+
+    Parameters
+    ----------
+    path : path-like
+    trusted : iterable of str, types or functions, default=()
+        As for `load`, like all else.
+
+    Returns
+    -------
+    estimator, Manifest
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from evenmargin import KernelSVM
+    >>> from evenmargin.persistence import load_with_manifest, save
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = save(KernelSVM(C=10.0), Path(folder) / "machine.skops", notes={"target": "fraud"})
+    ...     model, manifest = load_with_manifest(path)
+    >>> model, manifest.notes
+    (KernelSVM(C=10.0), {'target': 'fraud'})
+    """
+    return _loaded(path, trusted)
+
+
+def read_manifest(path: str | os.PathLike[str]) -> Manifest:
+    """What a model file says of itself, its checksum verified, without building the model.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    Manifest
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from evenmargin import LinearSVM
+    >>> from evenmargin.persistence import read_manifest, save
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     read_manifest(save(LinearSVM(), Path(folder) / "machine.skops")).model
+    'evenmargin.linear.LinearSVM'
+    """
+    with opened(path) as content:
+        return parsed_manifest(content)
+
+
+def _loaded(path: str | os.PathLike[str], trusted: Iterable[str | Callable[..., Any]]) -> tuple[Any, Manifest]:
+    """Model and manifest; what is to be said of versions is said to the caller of the caller."""
+    known = names_of(trusted)
+    with opened(path) as content:
+        manifest = parsed_manifest(content)
+        try:
+            model = built(content, known)
+        except Untrusted as error:
+            raise ModelFileError(f"{path} {_refusal(error.args[0], manifest)}") from None
+        except Exception as error:
+            versions = newer(manifest, "evenmargin")
+            if not versions:
+                raise
+            raise ModelFileError(
+                f"{path} was written by {versions}, which cannot read it ({said(error)}): upgrade evenmargin."
+            ) from error
+        if full_name(type(model)) != manifest.model:
+            raise ModelFileError(f"{path} holds a {full_name(type(model))} and says that it is a {manifest.model}.")
+        others = differing(manifest)
+    if others:
+        warnings.warn(
+            f"{path} was saved with {others}: predictions may differ, so compare some, or save the model again.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return model, manifest
+
+
+def _refusal(names: set[str], manifest: Manifest) -> str:
+    """Why a file with names that are not on the list was not built, and what to do."""
+    for way, package, module in (("by", "evenmargin", "evenmargin."), ("with", "scikit-learn", "sklearn.")):
+        versions, unknown = newer(manifest, package), [name for name in names if name.startswith(module)]
+        if versions and unknown:
+            return f"was written {way} {versions}, which does not know {listed(unknown)}: upgrade {package}."
+    return (
+        f"holds what is not trusted ({listed(names)}), so nothing of it was built: "
+        "if this is your own code, name it in trusted=."
+    )
+
+
+def built(content: bytes, known: frozenset[str]) -> Any:
+    """The model, once everything in the file has been looked at."""
+    import skops.io
+    from sklearn.exceptions import InconsistentVersionWarning
+    from skops.io.exceptions import UntrustedTypesFoundException
+
+    members = members_of(content)
+    schema = parsed_schema(members[SCHEMA])
+    require(whole(schema["protocol"]) >= 2, "it is of an old skops protocol")  # whose readers are laxer
+    audit = Audit(members, known)
+    audit.look(schema)
+    if audit.untrusted:
+        raise Untrusted(audit.untrusted)
+    trusted = sorted(audit.names & (known | OURS))
+    plain = zipped(members, {})
+    del members, schema, audit  # skops will hold them once more
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InconsistentVersionWarning)  # for each part; `load` says it once
+            return skops.io.load(plain, trusted=trusted)
+    except UntrustedTypesFoundException:
+        found = skops.io.get_untrusted_types(data=plain.getvalue())
+        raise Untrusted(set(found) - set(trusted)) from None

@@ -1,0 +1,114 @@
+"""The manifest of a model file: what it holds, who wrote it, when, and notes."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from .. import __version__
+from ._file import FORMAT, MANIFEST, ModelFileError, members_of, require, whole
+from ._trusted import full_name
+
+__all__ = ["Manifest", "differing", "newer", "parsed_manifest", "written_manifest"]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a model file says of itself.
+
+    Attributes
+    ----------
+    model : str
+        The class of the model.
+    saved : str
+        When, in ISO 8601.
+    versions : dict of str
+        Of evenmargin, python, scikit-learn, numpy and skops, where it was saved.
+    notes : dict
+        As given to `save`.
+    format : int
+    """
+
+    model: str
+    saved: str
+    versions: dict[str, str]
+    notes: dict[str, Any] = field(default_factory=dict)
+    format: int = FORMAT
+
+    def summary(self) -> list[tuple[str, str]]:
+        """What it says in words: title and text of each line; `print(manifest)` shows them."""
+        made_with = ", ".join(f"{name} {version}" for name, version in self.versions.items())
+        return [("model", self.model), ("saved", self.saved), ("saved with", made_with)]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{title:<12}{text}" for title, text in self.summary())
+
+
+def written_manifest(model: Any, notes: dict[str, Any] | None) -> bytes:
+    import sklearn
+    import skops
+
+    if not isinstance(notes, dict | None):
+        raise ModelFileError(f"notes must be a dict, and this is a {type(notes).__name__}.")
+    moment = datetime.fromtimestamp(int(os.environ.get("SOURCE_DATE_EPOCH", time.time())), UTC)
+    manifest = {
+        "format": FORMAT,
+        "model": full_name(type(model)),
+        "saved": moment.isoformat(),
+        "versions": {
+            "evenmargin": __version__,
+            "python": platform.python_version(),
+            "scikit-learn": sklearn.__version__,
+            "numpy": np.__version__,
+            "skops": skops.__version__,
+        },
+        "notes": notes or {},
+    }
+    try:
+        return json.dumps(manifest, indent=1, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ModelFileError(f"notes must be something that JSON can hold ({error}).") from None
+
+
+def parsed_manifest(content: bytes) -> Manifest:
+    """The manifest of a verified file."""
+    stated = json.loads(members_of(content, only=MANIFEST)[MANIFEST])
+    require(re.fullmatch(r"[\w.]{1,200}", stated["model"]) is not None, "the name of its class is none")
+    require({"evenmargin", "scikit-learn"} <= set(stated["versions"]), "it does not say who wrote it")
+    for text in (*stated["versions"], *stated["versions"].values()):
+        require(re.fullmatch(r"[\w.+-]{1,50}", text) is not None, "a version of it is none")
+    require(isinstance(stated["notes"], dict), "its notes are no dict")
+    moment = datetime.fromisoformat(stated["saved"]).isoformat()
+    return Manifest(stated["model"], moment, stated["versions"], stated["notes"], whole(stated["format"]))
+
+
+def differing(manifest: Manifest) -> str:
+    """Versions that matter, where they are not those of today."""
+    import sklearn
+
+    theirs, found = manifest.versions, []
+    if newer(manifest, "evenmargin"):
+        found.append(f"evenmargin {theirs['evenmargin']} (this is {__version__})")
+    if _release(theirs["scikit-learn"])[:2] != _release(sklearn.__version__)[:2]:
+        found.append(f"scikit-learn {theirs['scikit-learn']} (this is {sklearn.__version__})")
+    return " and ".join(found)
+
+
+def newer(manifest: Manifest, package: str) -> str:
+    """Both versions of a package in words, if it was newer where the file was saved; else nothing."""
+    import sklearn
+
+    theirs, ours = manifest.versions[package], {"evenmargin": __version__, "scikit-learn": sklearn.__version__}[package]
+    return f"{package} {theirs}, and this is {ours}" if _release(theirs) > _release(ours) else ""
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])

@@ -1,0 +1,119 @@
+"""Writing a model: taken apart, put together again, and only then written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from .._files import check_place, replace_file
+from ._canonical import canonical
+from ._file import MANIFEST, ModelFileError, said, sealed
+from ._load import built
+from ._manifest import written_manifest
+from ._trusted import Untrusted, full_name, listed, names_of
+
+__all__ = ["save"]
+
+
+def save(
+    model: Any,
+    path: str | os.PathLike[str],
+    *,
+    notes: dict[str, Any] | None = None,
+    trusted: Iterable[str | Callable[..., Any]] = (),
+) -> Path:
+    """Write a model to a file that can be loaded without trusting who sends it.
+
+    Before anything is written, the model is taken apart, put together again and refused if
+    that fails. The file appears whole or not at all. The same model gives the same
+    bytes, but for the time; SOURCE_DATE_EPOCH in the environment sets that.
+
+    Parameters
+    ----------
+    model : estimator
+        Of this package or scikit-learn, or a pipeline or search of them; fitted or not.
+    path : path-like
+        Usually with the suffix .skops.
+    notes : dict or None, default=None
+        Travels along; see `read_manifest`. It comes back as JSON has it: tuples as
+        lists, keys as strings.
+    trusted : iterable of str, types or functions, default=()
+        Classes and functions from elsewhere that the model holds, or their full names.
+        `load` must be given them too.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    ModelFileError
+        Where the model holds what no file can: a lambda, a function or a class that
+        is not trusted.
+
+    See Also
+    --------
+    load : The way back, and what is checked there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from evenmargin import LinearSVM
+    >>> from evenmargin.persistence import load, read_manifest, save
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = LinearSVM(class_weight="balanced", C=1e-4).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = save(model, Path(folder) / "tumours.skops", notes={"target": "benign"})
+    ...     read_manifest(path).notes, bool((load(path).predict(X) == model.predict(X)).all())
+    ({'target': 'benign'}, True)
+    """
+    known = names_of(trusted)
+    if isinstance(model, type) or not hasattr(model, "get_params"):
+        what = f"the class {model.__name__}" if isinstance(model, type) else f"a {full_name(type(model))}"
+        raise ModelFileError(f"save takes an estimator, such as LinearSVM().fit(X, y), and this is {what}.")
+    check_place(path)
+    return replace_file(path, _packed(model, written_manifest(model, notes), known))
+
+
+def _packed(model: Any, manifest: bytes, known: frozenset[str]) -> bytes:
+    """The file of a model, tried out."""
+    import skops.io
+
+    name = type(model).__name__
+    try:
+        written = skops.io.dumps(model)
+    except RecursionError:
+        raise ModelFileError(f"This {name} cannot be saved: it holds itself, or is nested too deeply.") from None
+    except Exception:  # skops raises what the object at hand raises
+        raise ModelFileError(f"This {name} cannot be saved: {_culprit(model)}.") from None
+    try:
+        content = sealed({MANIFEST: manifest, **canonical(written)})
+        built(content, known)
+    except Untrusted as error:
+        raise ModelFileError(
+            f"This {name} cannot be saved, since it holds what is not trusted ({listed(error.args[0])}): code that "
+            "can be imported may be named in trusted=, here and in load."
+        ) from None
+    except Exception as error:
+        raise ModelFileError(f"This {name} cannot be saved, since it could not be loaded: {said(error)}.") from None
+    return content
+
+
+def _culprit(value: Any, place: str = "it", depth: int = 10) -> str:
+    """The innermost part that skops does not take, in words."""
+    import skops.io
+
+    parts: dict[Any, Any] = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+    if isinstance(value, list | tuple):
+        parts = dict(enumerate(value))
+    for name, part in parts.items() if depth else ():
+        try:
+            skops.io.dumps(part)
+        except Exception:
+            inner = f"[{name!r}]" if isinstance(value, dict | list | tuple) else f".{name}"
+            return _culprit(part, f"{place.removeprefix('it')}{inner}".lstrip("."), depth - 1)
+    return f"{place} is a {full_name(type(value))}, which skops does not take"
