@@ -19,14 +19,14 @@ from scipy.sparse import issparse
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
-__all__ = ["TableEncoder", "as_table"]
+__all__ = ["MISSING", "OTHER", "TableEncoder", "as_days", "as_numbers", "as_table", "as_words", "is_number", "named"]
 
 Array = NDArray[np.float64]
 
 _CATEGORIES = 50  # columns that one column of categories may become
 _RARE = 5  # weight of a category below which it shares a column with the other rare ones
 _LARGEST = 1e100
-_MISSING, _OTHER = "(missing)", "(other)"
+MISSING, OTHER = "(missing)", "(other)"
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "boolean", "decimal")
 _DATES = ("date", "datetime", "datetime64", "period", "timedelta", "timedelta64")
 
@@ -34,7 +34,7 @@ _DATES = ("date", "datetime", "datetime64", "period", "timedelta", "timedelta64"
 def as_table(X: Any) -> Any:
     """A pandas frame for frames, lists and arrays of objects; other arrays are left to scikit-learn's checks."""
     if isinstance(X, pd.DataFrame):
-        _named(X)  # or it is refused
+        named(X)  # or it is refused
         return X
     if isinstance(X, pd.Series):
         return X.to_numpy()
@@ -46,7 +46,7 @@ def as_table(X: Any) -> Any:
         return pd.DataFrame({name: X[name].to_numpy() for name in X.columns})
     if isinstance(X, list | tuple):
         frame = pd.DataFrame(np.array(X, dtype=object)) if np.ndim(X) == 2 else None
-        return X if frame is None or all(_is_number(frame[name]) for name in frame) else frame
+        return X if frame is None or all(is_number(frame[name]) for name in frame) else frame
     array = np.asarray(X)
     return pd.DataFrame(array) if array.dtype.kind in "OUSM" and array.ndim == 2 else X
 
@@ -66,8 +66,8 @@ class TableEncoder:
         self.columns_: ColumnTransformer | None = None
         self.common_: dict[str, set[str]] = {}
         if isinstance(table, pd.DataFrame):
-            table = _named(table)
-            numbers = [name for name in table.columns if _is_number(table[name])]
+            table = named(table)
+            numbers = [name for name in table.columns if is_number(table[name])]
             others = [name for name in table.columns if name not in numbers]
             self.common_ = {name: _common(table[name], weight) for name in others}
             self.columns_ = _encoder(numbers, others).fit(self._grouped(table))
@@ -95,7 +95,7 @@ class TableEncoder:
         """Numbers, with gaps."""
         if self.columns_ is not None:
             names = self.columns_.feature_names_in_
-            table = _named(table) if isinstance(table, pd.DataFrame) else pd.DataFrame(table, columns=names)
+            table = named(table) if isinstance(table, pd.DataFrame) else pd.DataFrame(table, columns=names)
             table = self.columns_.transform(self._grouped(table))
         raw = np.asarray(table, dtype=np.float64)
         if raw.size and not np.nanmax(np.abs(raw), initial=0.0) < _LARGEST:
@@ -109,8 +109,8 @@ class TableEncoder:
     def _grouped(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Categories as words; the rare and the unknown ones are one."""
         words = {
-            name: column.where(column.isin(self.common_[name]), _OTHER)
-            for name, column in ((name, _words(frame[name])) for name in self.common_)
+            name: column.where(column.isin(self.common_[name]), OTHER)
+            for name, column in ((name, as_words(frame[name])) for name in self.common_)
         }
         return frame.assign(**words)
 
@@ -125,7 +125,7 @@ class TableEncoder:
         return [f"x{j}" for j in range(np.shape(table)[1])]
 
 
-def _named(table: pd.DataFrame) -> pd.DataFrame:
+def named(table: pd.DataFrame) -> pd.DataFrame:
     """The frame with strings as names, no two the same."""
     if isinstance(table.columns, pd.MultiIndex):
         names = [" ".join(map(str, name)) for name in table.columns]
@@ -139,19 +139,19 @@ def _named(table: pd.DataFrame) -> pd.DataFrame:
 
 def _common(column: pd.Series, weight: Array) -> set[str]:
     """The categories that get a column of their own."""
-    totals = pd.Series(weight).groupby(_words(column).to_numpy()).sum()
+    totals = pd.Series(weight).groupby(as_words(column).to_numpy()).sum()
     return set(totals[totals >= _RARE].sort_index().nlargest(_CATEGORIES - 1, keep="first").index)
 
 
 def _encoder(numbers: list[str], others: list[str]) -> ColumnTransformer:
-    plain = FunctionTransformer(_numbers, feature_names_out="one-to-one")
+    plain = FunctionTransformer(as_numbers, feature_names_out="one-to-one")
     one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     return ColumnTransformer(
         [("numbers", plain, numbers), ("categories", one_hot, others)], verbose_feature_names_out=False
     )
 
 
-def _is_number(column: pd.Series) -> bool:
+def is_number(column: pd.Series) -> bool:
     kind = column.dtype
     if isinstance(kind, pd.CategoricalDtype):
         return False
@@ -164,7 +164,7 @@ def _is_number(column: pd.Series) -> bool:
     return False
 
 
-def _numbers(table: pd.DataFrame) -> Array:
+def as_numbers(table: pd.DataFrame) -> Array:
     """Each column as float64; dates and spans in days."""
     out = np.empty(table.shape)
     for j, name in enumerate(table.columns):
@@ -172,14 +172,14 @@ def _numbers(table: pd.DataFrame) -> Array:
         if pd.api.types.is_complex_dtype(column.dtype):
             raise ValueError(f"Complex data not supported: column {name!r} of X holds complex numbers.")
         try:
-            column = _days(column)
+            column = as_days(column)
             out[:, j] = pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan)
         except (TypeError, ValueError):
             raise ValueError(f"Column {name!r} of X held numbers in training and now holds something else.") from None
     return out
 
 
-def _days(column: pd.Series) -> pd.Series:
+def as_days(column: pd.Series) -> pd.Series:
     """Dates, periods and spans in days; others as they are."""
     kind = pd.api.types.infer_dtype(column, skipna=True) if column.dtype.kind == "O" else ""
     if isinstance(column.dtype, pd.PeriodDtype) or kind == "period":
@@ -198,9 +198,9 @@ def _word(value: Any) -> str:
     return str(int(value)) if isinstance(value, float | np.floating) and float(value).is_integer() else str(value)
 
 
-def _words(column: pd.Series) -> pd.Series:
+def as_words(column: pd.Series) -> pd.Series:
     """A column as strings, so that categories of mixed types can be sorted."""
-    return column.astype(object).map(_word).where(column.notna(), _MISSING)
+    return column.astype(object).map(_word).where(column.notna(), MISSING)
 
 
 def _median(column: Array, weight: Array) -> float:

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-__all__ = ["PiecewiseLinear", "QuantileNormal", "Standard", "View"]
+__all__ = ["FAR", "PiecewiseLinear", "QuantileNormal", "Standard", "View"]
 
 Array = NDArray[np.float64]
 Single = NDArray[np.float32]
 
-_FAR = 10.0  # standard deviations at which a standardised value is clipped
+FAR = 10.0  # standard deviations at which a standardised value is clipped
 _TAIL = 3.0  # normal quantiles at which a value is clipped
 _FEW = 10  # distinct values up to which a column is not worth a map of its own
 _KNOTS = 250  # of a quantile map, at most
@@ -48,7 +48,7 @@ class Standard(View):
         return self
 
     def transform(self, X: Array) -> Single:
-        return np.clip((X - self.mean) / self.spread, -_FAR, _FAR).astype(np.float32)
+        return np.clip((X - self.mean) / self.spread, -FAR, FAR).astype(np.float32)
 
 
 class QuantileNormal(View):

@@ -130,6 +130,8 @@ class EvenMarginClassifier(FramesTravel, ClassifierMixin, BaseEstimator):
         `threshold_`: for plots. NaN for rows that were not used.
     objective_ : str
         What the boundary serves, in words.
+    calibrator_ : Calibrator or None
+        What a score means as a probability, of two classes; see `evenmargin.operating`.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 
@@ -360,6 +362,11 @@ class EvenMarginClassifier(FramesTravel, ClassifierMixin, BaseEstimator):
             for k, label in enumerate(self.classes_):
                 columns |= {f"probability {label}": shares[:, k], f"score {label}": scores[:, k]}
         return pd.DataFrame(columns)
+
+    @property
+    def calibrator_(self) -> Any:
+        check_is_fitted(self)
+        return self._detectors[0].calibrator if len(self._detectors) == 1 else None
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")

@@ -96,7 +96,7 @@ def take_weights(
     if column not in frame.columns:
         raise InputError(f"{name} has no column {column!r} for --weight.")
     if column == target:
-        raise InputError(f"{column!r} is the target, and cannot be the weight, too.")
+        raise InputError(f"--weight {column}: that is the target; weights need a column of their own.")
     weight = pd.to_numeric(frame[column], errors="coerce").to_numpy(np.float64)
     wrong = np.flatnonzero(~(weight >= 0) | np.isinf(weight))
     if wrong.size:

@@ -78,8 +78,8 @@ class Voice:
         for row in rows:
             table.add_row(*(escape(shown(self.out, cell)) for cell in row))
         # A narrow terminal folds lines; it must not cut figures.
-        whole = self.out.options.update(max_width=1_000)
-        self.out.print(table, width=max(self.out.width, Measurement.get(self.out, whole, table).maximum), crop=False)
+        wide = Console(width=1_000)
+        Console(width=Measurement.get(wide, wide.options, table).maximum).print(table)
 
     def show(self, picture: Any) -> None:
         """Something that rich can print."""

@@ -12,8 +12,7 @@ import numpy as np
 
 from .._committee import Committee, Expansion
 from .._tables import TableEncoder
-from .._views import _FAR as FAR
-from .._views import PiecewiseLinear, QuantileNormal, Standard, View
+from .._views import FAR, PiecewiseLinear, QuantileNormal, Standard, View
 from ..operating import Calibrator
 from ._graph import Graph
 from ._inputs import MISSING, OTHER, table_columns

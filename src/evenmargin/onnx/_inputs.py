@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.svm import SVC, NuSVC
 
-from .._tables import _MISSING as MISSING
-from .._tables import _OTHER as OTHER
-from .._tables import TableEncoder, _is_number, _named, _numbers, _words, as_table
+from .._tables import MISSING, OTHER, TableEncoder, as_numbers, as_table, as_words, is_number, named
 from ..auto import EvenMarginClassifier
 from ..kernel import KernelSVM
 from ..linear import LinearSVM
@@ -55,7 +53,7 @@ def inputs_of(model: Any, X: Any = None) -> list[Input]:
             "This pipeline was fitted on a frame: give some rows of it as X, to tell the kinds of columns."
         )
     frame = _frame(X, names)
-    return [Input(str(name), np.float64 if _is_number(frame[name]) else str) for name in frame.columns]
+    return [Input(str(name), np.float64 if is_number(frame[name]) else str) for name in frame.columns]
 
 
 def feed(model: Any, inputs: list[Input], X: Any) -> dict[str, NDArray[Any]]:
@@ -68,7 +66,7 @@ def feed(model: Any, inputs: list[Input], X: Any) -> dict[str, NDArray[Any]]:
         return {MATRIX: np.ascontiguousarray(rows.astype(object if inputs[0].dtype is str else inputs[0].dtype))}
     frame = _frame(X, [own.name for own in inputs])
     numbers = [own.name for own in inputs if own.dtype is not str]
-    values = dict(zip(numbers, _numbers(frame[numbers]).T, strict=True))
+    values = dict(zip(numbers, as_numbers(frame[numbers]).T, strict=True))
     common = first._encoder.common_ if isinstance(first, EvenMarginClassifier) else {}
     columns = {
         own.name: _text(frame[own.name], common.get(own.name))
@@ -139,7 +137,7 @@ def _frame(X: Any, names: Any) -> pd.DataFrame:
         if table.shape[1] != len(names):
             raise ValueError(f"X has {table.shape[1]} columns, and the model takes {len(names)}.")
         table.columns = pd.Index(names)
-    table = _named(table)
+    table = named(table)
     missing = [name for name in names if name not in table.columns]
     if missing:
         raise ValueError(f"X lacks the column {missing[0]!r}, which the model was fitted on.")
@@ -148,7 +146,7 @@ def _frame(X: Any, names: Any) -> pd.DataFrame:
 
 def _text(column: pd.Series, known: set[str] | None) -> NDArray[Any]:
     """Words, of which the empty one is missing, unless the model knows the empty word as a category."""
-    words = _words(column).to_numpy(dtype=object, copy=True)
+    words = as_words(column).to_numpy(dtype=object, copy=True)
     if known is not None and "" in known:
         return words
     if known is not None:

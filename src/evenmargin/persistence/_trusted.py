@@ -113,7 +113,7 @@ TRUSTED: Mapping[str, tuple[str, ...]] = MappingProxyType({
         "evenmargin.losses.SquaredHinge",
     ),
     "FunctionNode": (
-        "evenmargin._tables._numbers",
+        "evenmargin._tables.as_numbers",
         "evenmargin.operating._recall",
         "evenmargin.operating._specificity",
         "evenmargin.papers._printed_twice",

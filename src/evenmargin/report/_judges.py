@@ -13,7 +13,6 @@ from .._validation import check_is_fitted
 from ..auto import EvenMarginClassifier
 from ..display._common import own_threshold
 from ..display._scores import before_and_after, plain_threshold
-from ..operating import Calibrator
 from ..zsvm import ZAdjustedClassifier
 
 __all__ = ["Judge", "get_judge"]
@@ -80,7 +79,7 @@ class _EvenMarginJudge(Judge):
         return -scores if self._turned else scores
 
     def chance(self, X: Any, scores: Array) -> Array | None:
-        told = _calibrator(self.model)
+        told = self.model.calibrator_
         return 1.0 - told.probability(-scores) if self._turned else told.probability(scores)
 
     def chance_at(self, thresholds: Array, scores: Array, chances: Array | None) -> Array | None:
@@ -102,7 +101,7 @@ def get_judge(model: Any, which: int) -> Judge:
     check_is_fitted(model)
     turned = which == 0  # a score on the boundary is of classes_[0], so that for it the cut lies just below
     if isinstance(model, EvenMarginClassifier):
-        half = float(_calibrator(model).score_at(0.5))
+        half = float(model.calibrator_.score_at(0.5))
         if model.classes_[which] == model.pos_label_:
             return _EvenMarginJudge(model, which, float(model.threshold_), half, "a probability of 1/2")
         return _EvenMarginJudge(model, which, _just_below(-float(model.threshold_)), -half, "a probability of 1/2")
@@ -123,12 +122,6 @@ def get_judge(model: Any, which: int) -> Judge:
         at = own_threshold(model, method, np.asarray(model.classes_).tolist()[which])
         return Judge(model, which, _just_below(at) if turned else at, plain, "the machine's own threshold")
     return Judge(model, which, _just_below(plain) if turned else plain)
-
-
-def _calibrator(model: EvenMarginClassifier) -> Calibrator:
-    """What its scores mean as probabilities."""
-    (detector,) = model._detectors
-    return detector.calibrator
 
 
 def _just_below(number: float) -> float:

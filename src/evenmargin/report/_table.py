@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from .._tables import _days, _is_number, _named
+from .._tables import as_days, is_number, named
 
 __all__ = ["Table"]
 
@@ -48,7 +48,7 @@ class Table:
         if X.ndim != 2 or 0 in X.shape:
             raise ValueError(f"X has shape {X.shape}: give a table with at least one row and one column.")
         if isinstance(X, pd.DataFrame):
-            names = list(_named(X).columns)  # or it is refused
+            names = list(named(X).columns)  # or it is refused
             kinds = [_kind(X.iloc[:, j]) for j in range(X.shape[1])]
         else:
             own = getattr(model, "feature_names_in_", None)
@@ -85,7 +85,7 @@ class Table:
 
     def numbers(self, j: int, rows: Index | None = None) -> Array:
         """A column of numbers or dates as floats, missing ones as NaN."""
-        column = _days(self.column(j, rows))
+        column = as_days(self.column(j, rows))
         return np.asarray(pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan))
 
     def missing(self) -> NDArray[np.intp]:
@@ -141,7 +141,7 @@ def _kind(column: pd.Series) -> str:
     kind = column.dtype
     if pd.api.types.is_bool_dtype(kind) and not isinstance(kind, pd.CategoricalDtype):
         return "yes or no"
-    if not _is_number(column):
+    if not is_number(column):
         return "category"
     if kind.kind in "mM" or isinstance(kind, pd.PeriodDtype):
         return "date"
