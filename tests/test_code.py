@@ -63,6 +63,15 @@ def test_the_python_in_the_pages_runs(page):
         exec(block, names)
 
 
+@pytest.mark.parametrize("page", [*sorted(path.name for path in (ROOT / "docs").glob("*.md")), "../README.md"])
+def test_links_and_pictures_in_the_pages_are_there(page):
+    folder = ROOT / "docs"
+    text = (folder / page).read_text()
+    assert "@@" not in text
+    for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", text):
+        assert ((folder / page).parent / target).exists(), target
+
+
 def test_the_version_is_printed():
     done = subprocess.run([sys.executable, "-m", "evenmargin", "--version"], capture_output=True, text=True, check=True)
     assert re.fullmatch(r"evenmargin \d+\.\d+\.\d+\S*\n", done.stdout)
