@@ -341,7 +341,6 @@ def test_extra_columns_are_spoken_of_once(shop, tmp_path):
     assert len([note for note in facts["notes"] if "'shop'" in note]) == 1
 
 
-@pytest.mark.xfail(strict=True, reason="unseen categories are passed over in silence")
 def test_categories_that_are_all_new_are_spoken_of(shop, tmp_path):
     pd.read_csv(shop / "later.csv").assign(country="Atlantis").to_csv(tmp_path / "t.csv", index=False)
     facts = done("predict", shop / "m.skops", tmp_path / "t.csv", "--out", tmp_path / "o.csv")

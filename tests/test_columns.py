@@ -656,3 +656,19 @@ def test_any_text_file_matches_in_pieces_to_what_was_prepared_whole(write, rows,
         return  # one label only, or no column with two values
     X = matched(Matcher(ready.schema), file, size)[ready.rows].reset_index(drop=True)
     pd.testing.assert_frame_equal(X, ready.X)
+
+
+def test_words_that_are_new_to_the_model_are_spoken_of_where_they_are_many():
+    known = pd.DataFrame({"bank": ["A", "B"] * 30, "sum": range(60), "fraud": ["no", "no", "yes"] * 20})
+    schema = Schema.from_notes(prepare(known, "fraud", keep=["sum"]).schema.to_notes())
+    matcher = Matcher(schema)
+    matcher(pd.DataFrame({"bank": ["A"] * 8 + ["C", None], "sum": 1.0}))
+    assert len(matcher.notes()) == 1
+    assert "11% of the values of 'bank' are new to the model, such as 'C'" in matcher.notes()[0]
+    matcher(pd.DataFrame({"bank": ["A"] * 90, "sum": 1.0}))
+    assert matcher.notes() == []
+
+
+def test_a_category_of_too_many_words_is_not_kept_in_mind():
+    many = pd.DataFrame({"bank": [f"B{k % 1500}" for k in range(4000)], "fraud": ["no", "no", "no", "yes"] * 1000})
+    assert prepare(many, "fraud").schema.vocabulary == {}

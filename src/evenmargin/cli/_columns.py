@@ -25,14 +25,15 @@ from numpy.typing import NDArray
 
 from ._content import PLURAL, content_of, lost_note
 from ._reading import InputError, hint, near, quoted
-from ._schema import Column, Schema
+from ._schema import AS_ASKED, Column, Schema
 from ._target import Answer, labels
 
-__all__ = ["Column", "Matcher", "Prepared", "Schema", "labels", "prepare"]
+__all__ = ["AS_ASKED", "Column", "Matcher", "Prepared", "Schema", "labels", "prepare"]
 
 _TELLING = 20  # values of a column that may tell the class between them
 _JUDGED = 10  # values from which a column can be mostly something else
 _EXAMPLES = 100  # words kept of those that count as missing
+_NEW = 0.1  # share of new words from which they are spoken of
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def prepare(
     answer = Answer.of(frame[target], target, positive)
     rows, y = answer.known, answer.y[answer.known]
     notes: list[str] = []
-    left_out, kept = dict.fromkeys(drop, "as asked"), {}
+    left_out, kept = dict.fromkeys(drop, AS_ASKED), {}
     for name in names:
         if name != target and name not in left_out:
             content = content_of(frame[name])
@@ -131,7 +132,10 @@ def prepare(
     X = pd.DataFrame({name: content.series(rows) for name, content in kept.items()})
     wanted = answer.label(answer.positive)
     notes = [*answer.notes, *_left_out_notes(left_out), *notes, *_telling_notes(X, y == wanted, target)]
-    schema = Schema(target, answer.positive, answer.others, answer.type, answer.grouped, columns, left_out)
+    vocabulary = {name: content.vocabulary for name, content in kept.items() if content.vocabulary}
+    schema = Schema(
+        target, answer.positive, answer.others, answer.type, answer.grouped, columns, left_out, vocabulary=vocabulary
+    )
     return Prepared(X, y, schema, notes, rows, wanted)
 
 
@@ -166,6 +170,7 @@ class Matcher:
         self._strange: Counter[str] = Counter()
         self._examples: dict[str, Counter[str]] = {}
         self._extra: dict[str, None] = {}
+        self._new: dict[str, Counter[str]] = {}  # words that were not there at the fit
 
     def check(self, columns: Sequence[str], lacking: Sequence[str] | None = None) -> None:
         """Say which columns are missing, if any, and keep in mind which are not needed.
@@ -212,7 +217,12 @@ class Matcher:
         extra = [name for name in self._extra if name not in elsewhere]
         notes = [f"Not used: {_columns(extra)}, unknown to the model."] if extra else []
         kinds = {column.name: column.kind for column in self.schema.columns}
-        return notes + [lost_note(name, kinds[name], lost, self._examples[name]) for name, lost in self._lost.items()]
+        notes += [lost_note(name, kinds[name], lost, self._examples[name]) for name, lost in self._lost.items()]
+        for name, words in self._new.items():
+            if words.total() > _NEW * self._values[name]:
+                share = words.total() / self._values[name]
+                notes.append(f"{share:.0%} of the values of {name!r} are new to the model, such as {quoted(words, 3)}.")
+        return notes
 
     def _as(self, column: Column, values: pd.Series) -> pd.Series:
         content = content_of(values, column.kind)
@@ -222,7 +232,19 @@ class Matcher:
             words = self._examples.get(column.name, Counter()) + content.lost
             self._examples[column.name] = Counter(dict(words.most_common(_EXAMPLES)))  # there may be millions
             self._strange[column.name] += content.strange
+        if column.name in self.schema.vocabulary:
+            words = self._new.get(column.name, Counter()) + content.beyond(self.schema.vocabulary[column.name])
+            self._new[column.name] = _shortened(words)
         return content.series(None)
+
+
+def _shortened(words: Counter[str]) -> Counter[str]:
+    """The same total with fewer words: the rarer ones count as one of them."""
+    if len(words) <= _EXAMPLES:
+        return words
+    kept = Counter(dict(words.most_common(_EXAMPLES)))
+    kept[next(iter(kept))] += words.total() - kept.total()
+    return kept
 
 
 # Sentences.
@@ -241,7 +263,7 @@ def _why(left_out: Mapping[str, str]) -> str:
 
 
 def _left_out_notes(left_out: Mapping[str, str]) -> list[str]:
-    noticed = {name: why for name, why in left_out.items() if why != "as asked"}
+    noticed = {name: why for name, why in left_out.items() if why != AS_ASKED}
     return [f"Left out: {_why(noticed)}."] if noticed else []
 
 

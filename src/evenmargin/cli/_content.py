@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,7 @@ Codes = NDArray[np.intp]
 _SHARE = 0.9  # of the values that decide what a column is
 _ID_ROWS = 50  # rows from which different values make an id
 _NAMED_ID_ROWS = 10  # the same, where the name says so
+_VOCABULARY = 1_000  # words of a category that are kept in mind, at most
 _LARGEST = 1e100  # as in `_tables`: numbers beyond are no measurements
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?")
@@ -54,6 +56,20 @@ class Content:
         if self.words is None:
             return pd.Series(values)
         return pd.Series(np.append(self.words, np.nan)[values], dtype=object)
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """Its words, if it is a category that has not too many."""
+        if self.kind != "category" or self.words is None or self.words.size > _VOCABULARY:
+            return ()
+        return tuple(sorted(map(str, self.words)))
+
+    def beyond(self, vocabulary: Iterable[str]) -> Counter[str]:
+        """How often words come that are not among these."""
+        if self.words is None:
+            return Counter()
+        known, often = set(vocabulary), np.bincount(self.values[self.values >= 0], minlength=self.words.size)
+        return Counter({str(word): int(k) for word, k in zip(self.words, often, strict=True) if word not in known})
 
     def useless(self, rows: NDArray[np.bool_]) -> str:
         """Why nothing can be learned from it, if so."""

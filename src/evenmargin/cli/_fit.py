@@ -18,7 +18,7 @@ from .._files import check_place
 from ..auto import EvenMarginClassifier
 from ..operating import expected_cost, get_objective
 from ._arguments import parse_objective, parse_time
-from ._columns import Schema, prepare
+from ._columns import AS_ASKED, Schema, prepare
 from ._reading import InputError, fingerprint, open_table
 from ._voice import Voice
 
@@ -82,7 +82,7 @@ def _ids(frame: pd.DataFrame, schema: Schema) -> NDArray[Any] | None:
     for name, why in schema.left_out.items():
         column = frame[name]
         with suppress(TypeError):  # lists cannot be compared
-            if why != "as asked" and column.notna().all() and column.is_unique:
+            if why != AS_ASKED and column.notna().all() and column.is_unique:
                 return np.asarray(column)
     return None
 

@@ -8,7 +8,9 @@ from typing import Any
 
 from ._reading import InputError
 
-__all__ = ["Column", "Schema"]
+__all__ = ["AS_ASKED", "Column", "Schema"]
+
+AS_ASKED = "as asked"  # why a column was left out, if the user said so
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Schema:
         Other columns, and why.
     decimal_comma : bool
         Whether numbers of its file had decimal commas; see `TableFile.expect`.
+    vocabulary : mapping of str to tuple of str
+        The words of each column of categories that has not too many.
     """
 
     target: str
@@ -51,6 +55,7 @@ class Schema:
     columns: tuple[Column, ...]
     left_out: Mapping[str, str] = field(default_factory=dict)
     decimal_comma: bool = False
+    vocabulary: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -73,6 +78,7 @@ class Schema:
             "columns": [[column.name, column.kind] for column in self.columns],
             "left_out": dict(self.left_out),
             "decimal_comma": self.decimal_comma,
+            "vocabulary": {name: list(words) for name, words in self.vocabulary.items()},
         }
 
     @classmethod
@@ -96,6 +102,7 @@ class Schema:
                 tuple(Column(str(name), str(kind)) for name, kind in notes["columns"]),
                 {str(name): str(why) for name, why in notes["left_out"].items()},
                 bool(notes.get("decimal_comma", False)),
+                {str(name): tuple(map(str, words)) for name, words in notes.get("vocabulary", {}).items()},
             )
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError("The model's notes about its table cannot be read: fit it again.") from None
