@@ -526,6 +526,41 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(shop, tmp_pat
     assert "end its name" in refused("predict", shop / "m.skops", shop / "new.csv", "--out", tmp_path / "s.xyz")
 
 
+def test_a_folder_that_is_not_ours_to_write_to_is_refused_before_the_work(shop, tmp_path, monkeypatch):
+    monkeypatch.setattr("evenmargin._files.os.access", lambda *_: False)  # root may write everywhere
+    said = refused("fit", shop / "payments.csv", "--target", "fraud", "--model", tmp_path / "m.skops")
+    assert "not yours to write to" in said
+
+
+DAMAGE = {
+    "a byte short": lambda held: held[:-1],
+    "half": lambda held: held[: len(held) // 2],
+    "a byte more": lambda held: held + b"x",
+    "a bit turned": lambda held: held[:500] + bytes([held[500] ^ 1]) + held[501:],
+}
+
+
+@pytest.mark.parametrize("change", DAMAGE.values(), ids=DAMAGE.keys())
+def test_a_damaged_model_file_is_refused_in_one_sentence(shop, tmp_path, change):
+    (tmp_path / "m.skops").write_bytes(change((shop / "m.skops").read_bytes()))
+    out = csv(tmp_path, "earlier", "s.csv")
+    refused("predict", tmp_path / "m.skops", shop / "new.csv", "--out", out)
+    refused("info", tmp_path / "m.skops")
+    assert out.read_text() == "earlier"
+
+
+def test_a_libsvm_file_is_learnt_from_and_scored(tmp_path):
+    from sklearn.datasets import dump_svmlight_file
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4)) * (rng.random((300, 4)) < 0.7)
+    dump_svmlight_file(X, np.where(X[:, 0] > 0.9, 1, -1), str(tmp_path / "t.libsvm"), zero_based=False)
+    words = ("--target", "label", "--time-budget", "fast", "--model", tmp_path / "m.skops")
+    assert done("fit", tmp_path / "t.libsvm", *words)["positive"] == 1
+    facts = done("predict", tmp_path / "m.skops", tmp_path / "t.libsvm", "--out", tmp_path / "s.csv")
+    assert facts["rows"] == 300
+
+
 @limits
 def test_a_full_disk_leaves_the_earlier_file(shop, tmp_path):
     out = csv(tmp_path, "earlier", "scores.csv")
