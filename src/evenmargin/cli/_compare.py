@@ -24,17 +24,17 @@ from .._tables import TableEncoder
 from ..auto import EvenMarginClassifier
 from ..operating import Objective, choose_threshold, get_objective
 from ._arguments import parse_objective, parse_time
-from ._fit import Source, learn
+from ._fit import Source, figure, learn
 from ._reading import InputError
 from ._voice import STOPPED, Voice
 from ._writing import check_ending, writing
-
-OURS = "EvenMarginClassifier"
 
 __all__ = ["PEERS", "Peer", "compare"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
+
+OURS = "EvenMarginClassifier"
 
 
 @dataclass(frozen=True)
@@ -244,9 +244,7 @@ def _tell(
 
 
 def _figure(value: float, key: str) -> str:
-    if np.isnan(value):
-        return "unknown"
-    return f"{value:,.1f}" if key == "cost_per_1000" else f"{value:.3f}"
+    return f"{value:,.1f}" if key == "cost_per_1000" else figure(value)
 
 
 def _positive(scores: Any) -> Array:

@@ -22,7 +22,7 @@ from ._columns import AS_ASKED, Schema, prepare
 from ._reading import InputError, fingerprint, open_table
 from ._voice import Voice
 
-__all__ = ["Lesson", "Source", "digest", "fit", "learn", "made_by", "take_weights", "tell_estimates"]
+__all__ = ["Lesson", "Source", "digest", "figure", "fit", "learn", "made_by", "take_weights", "tell_estimates"]
 
 TITLES = {
     "gmean": "G-mean",
@@ -140,8 +140,7 @@ def fit(
             write_report(
                 report, machine, lesson.X, lesson.y, sample_weight=lesson.weight, training=True,
                 title=f"{lesson.schema.target}: {lesson.positive}", target=lesson.schema.target, notes=lesson.notes,
-                rows=lesson.ids,
-                provenance=made_by(lesson.name),
+                rows=lesson.ids, provenance=made_by(lesson.name),
             )  # fmt: skip
         voice.done = True
         voice.facts["report"] = str(report)
@@ -175,14 +174,14 @@ def tell_estimates(voice: Voice, machine: EvenMarginClassifier, positives: int) 
     rows = []
     for name, title in TITLES.items():
         value, low, high = estimates.loc[name]
-        rows.append((title, _figure(value), f"{_figure(low)} to {_figure(high)}"))
+        rows.append((title, figure(value), f"{figure(low)} to {figure(high)}"))
     tp, fn, fp, tn = machine.operating_curve_.loc[0, ["tp", "fn", "fp", "tn"]]
     if get_objective(machine.objective).costs is not None:
         rates = estimates["value"]
         negatives = positives * (fp + tn) / (tp + fn)  # weights say how frequent the classes are, not how sure that is
         cost = expected_cost(rates["recall"], rates["specificity"], positives, negatives, machine.objective)
-        voice.facts["cost_per_1000"] = {name: 1000.0 * figure for name, figure in cost._asdict().items()}
-        value, low, high = (f"{1000.0 * figure:,.0f}" for figure in cost)
+        voice.facts["cost_per_1000"] = {name: 1000.0 * own for name, own in cost._asdict().items()}
+        value, low, high = (f"{1000.0 * own:,.0f}" for own in cost)
         rows.append(("cost of 1,000 rows", value, f"{low} to {high}"))
     title = (
         f"{' '.join(str(machine.pos_label_).split())}: {(tp + fn) / (tp + fn + fp + tn):.2%} of the rows, called so "
@@ -191,5 +190,6 @@ def tell_estimates(voice: Voice, machine: EvenMarginClassifier, positives: int) 
     voice.table(["to expect of new rows", "", "95 % interval"], rows, title=title)
 
 
-def _figure(value: float) -> str:
+def figure(value: float) -> str:
+    """Three digits, or that it cannot be told."""
     return "unknown" if np.isnan(value) else f"{value:.3f}"

@@ -17,7 +17,6 @@ from ._reading import InputError, TableFile, quoted
 
 __all__ = ["Loaded", "open_model"]
 
-
 _NOTES = {"table": dict, "said": list, "weight": str | None, "digest": str}  # what `fit` writes into a model's file
 
 
@@ -84,7 +83,8 @@ class Taker:
         if matcher is None and self.names is not None:
             missing = [str(name) for name in self.names if name not in set(file.columns)]
             if missing:
-                raise InputError(f"{file.name} has no column {quoted(missing)}, which the model needs.")
+                plural = "s" * (len(missing) > 1)
+                raise InputError(f"{file.name} has no column{plural} {quoted(missing)}, which the model needs.")
 
     def __call__(self, piece: pd.DataFrame) -> Any:
         if self.matcher is not None:
