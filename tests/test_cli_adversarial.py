@@ -328,11 +328,18 @@ def test_scores_are_the_same_from_text_and_from_parquet(shop, tmp_path):
     )
 
 
-def test_the_order_of_columns_and_rows_does_not_matter(shop, tmp_path):
-    later = pd.read_csv(shop / "later.csv")
-    later.iloc[::-1, ::-1].to_csv(tmp_path / "turned.csv", index=False)
+def test_the_order_of_columns_does_not_matter(shop, tmp_path):
+    pd.read_csv(shop / "later.csv").iloc[:, ::-1].to_csv(tmp_path / "turned.csv", index=False)
     straight, turned = scores(shop, shop / "later.csv", tmp_path), scores(shop, tmp_path / "turned.csv", tmp_path)
-    np.testing.assert_array_equal(straight["score"], turned["score"][::-1])
+    np.testing.assert_array_equal(straight["score"], turned["score"])
+
+
+def test_the_order_of_rows_does_not_matter(shop, tmp_path):
+    """Up to the rounding of float32: on some processors BLAS sums rows at the edge of a product in another order."""
+    pd.read_csv(shop / "later.csv").iloc[::-1].to_csv(tmp_path / "turned.csv", index=False)
+    straight, turned = scores(shop, shop / "later.csv", tmp_path), scores(shop, tmp_path / "turned.csv", tmp_path)
+    np.testing.assert_array_equal(straight["prediction"], turned["prediction"][::-1])
+    np.testing.assert_allclose(straight["score"], turned["score"][::-1], rtol=0.0, atol=1e-5)
 
 
 def test_extra_columns_are_spoken_of_once(shop, tmp_path):

@@ -17,7 +17,7 @@ from scipy.optimize import OptimizeResult, minimize
 from scipy.sparse import issparse
 
 from .. import _core
-from ..problem import Problem, Solution
+from ..problem import Problem, Solution, Status
 from .base import Control, Solver, State, require, whole
 from .newton import polish, start_at, worth_polishing
 
@@ -77,7 +77,7 @@ class Lbfgs(Solver):
             gradient = seen.get(u.tobytes())
             if gradient is None:
                 gradient = self._value_and_gradient(problem, u / state.scale)[1]
-            return self._residual(problem, gradient, u / state.scale) <= 0.1 * state.tol * abs(value) * total
+            return self._small(problem, state, value * total, gradient, u / state.scale)
 
         def watch(intermediate_result: OptimizeResult) -> None:
             if small(intermediate_result.x, float(intermediate_result.fun)):
@@ -105,7 +105,12 @@ class Lbfgs(Solver):
             return False
         newton = start_at(problem, w, b, np.zeros(problem.shape[0]), kappa=0.0, tol=0.0)
         moved = polish(problem, newton, solution)
-        solution.coef, solution.intercept = newton.w, newton.b
+        w, b = solution.coef, solution.intercept = newton.w, newton.b
+        if solution.status is Status.STALLED and not hasattr(problem.loss, "conjugate"):
+            point = np.append(w, b) if problem.learned else w
+            value, gradient = self._value_and_gradient(problem, point)
+            if self._small(problem, state, value, gradient, point):  # there is no gap to show it
+                solution.status = Status.STATIONARY
         return moved
 
     def _split(self, problem: Problem, x: Array) -> tuple[Array, float]:
@@ -123,6 +128,9 @@ class Lbfgs(Solver):
         if x.size > w.size:
             gradient[-1] = by_b + (b if problem.augmented else 0.0)
         return problem.penalty(w, b) + total, gradient
+
+    def _small(self, problem: Problem, state: LbfgsState, value: float, gradient: Array, x: Array) -> bool:
+        return self._residual(problem, gradient, x) <= 0.1 * state.tol * abs(value)
 
     def _residual(self, problem: Problem, gradient: Array, x: Array) -> float:
         """The gap that a gradient implies: 1/2 ‖∂F/∂w‖² + (1 + |b|) |∂F/∂b|."""
