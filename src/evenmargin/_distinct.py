@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["Rows", "Used", "distinct_rows", "working_rows"]
+__all__ = ["Rows", "Used", "distinct_rows", "rows_of_each", "working_rows"]
 
 Array = NDArray[np.float64]
 
@@ -79,17 +79,22 @@ class Used:
         return place[rows.inverse]
 
 
-def working_rows(rows: Rows, classes: NDArray[Any], most: int, seed: int) -> Used:
-    """Up to so many rows, the smaller classes whole, at weights that keep the share of each class."""
-    sizes = np.array([np.count_nonzero(rows.y == label) for label in classes])
+def rows_of_each(sizes: NDArray[np.intp], most: int) -> int:
+    """How many rows of a class to take: as many of each, but what a small class leaves goes to the others."""
     quota = most
-    if sizes.sum() > most:  # as many of each class, but what a small class leaves goes to the others
+    if sizes.sum() > most:
         left, small = most, np.sort(sizes)
         for k, size in enumerate(small):
             quota = left // (small.size - k)
             if size > quota:
                 break
             left -= int(size)
+    return int(quota)
+
+
+def working_rows(rows: Rows, classes: NDArray[Any], most: int, seed: int) -> Used:
+    """Up to so many rows, the smaller classes whole, at weights that keep the share of each class."""
+    quota = rows_of_each(np.array([np.count_nonzero(rows.y == label) for label in classes]), most)
     rng, kept, weight = np.random.default_rng(seed), [], rows.weight.copy()
     for label in classes:
         own = np.flatnonzero(rows.y == label)

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 
+from ._array import to_host
+from ._collections import by_blocks
+from ._door import Classifier, Portable, kind_of
 from ._progress import Report
 from ._validation import ConvergenceWarning, available_if, validate_aside
 from .losses import Blinex, Log, get_loss
@@ -27,7 +30,7 @@ def _has_probabilities(estimator: Any) -> bool:
     return True
 
 
-class Machine(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Machine(Portable, Classifier, BaseEstimator):  # type: ignore[misc]
     """Base of `LinearSVM` and `KernelSVM`: predictions from scores, and a solver's bookkeeping."""
 
     classes_: NDArray[Any]
@@ -37,56 +40,63 @@ class Machine(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def decision_function(self, X: Any) -> NDArray[np.floating]:
         raise NotImplementedError
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row; a score of exactly 0 is `classes_[0]`.
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, CSR matrix or torch tensor of shape (n_samples, n_features)
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray or tensor of shape (n_samples,)
+            Labels that are text stay with NumPy.
         """
-        scores = self.decision_function(X)
+        self._check_kind(X, "predict")
+        scores = to_host(self.decision_function(X))
         chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[chosen])
+        return kind_of(X).give(np.asarray(self.classes_[chosen]))
 
     @available_if(_has_probabilities)
+    @by_blocks
     def predict_proba(self, X: Any) -> NDArray[np.floating]:
         """Probabilities of the log loss, under the class weights it was fitted with.
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, CSR matrix or torch tensor of shape (n_samples, n_features)
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
+        ndarray or tensor of shape (n_samples, n_classes)
         """
         from scipy.special import expit
 
-        scores = self.decision_function(X)
+        self._check_kind(X, "predict_proba")
+        scores, give = to_host(self.decision_function(X)), kind_of(X).give
         if scores.ndim == 1:
-            return np.column_stack([expit(-scores), expit(scores)])
+            return give(np.column_stack([expit(-scores), expit(scores)]))
         each = expit(scores)
         total = each.sum(axis=1, keepdims=True)
-        return np.asarray(np.where(total > 0, each / np.where(total > 0, total, 1), 1 / each.shape[1]))
+        return give(np.asarray(np.where(total > 0, each / np.where(total > 0, total, 1), 1 / each.shape[1])))
 
     @available_if(_has_probabilities)
+    @by_blocks
     def predict_log_proba(self, X: Any) -> NDArray[np.floating]:
         """Logarithms of `predict_proba`.
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, CSR matrix or torch tensor of shape (n_samples, n_features)
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
+        ndarray or tensor of shape (n_samples, n_classes)
         """
+        self._check_kind(X, "predict_log_proba")
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+            return kind_of(X).give(np.log(to_host(self.predict_proba(X))))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -98,6 +108,9 @@ class Machine(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if "status_" in state:
             state = {**state, "status_": _as_status(state["status_"])}
         super().__setstate__(state)
+
+    def _check_kind(self, X: Any, method: str) -> None:
+        """Refuse rows that are not of the kind of the fit, where a machine follows scikit-learn's rule on it."""
 
     def _given_intercept(self, sign: float) -> Any:
         """The intercept parameter in terms of the problem, where + is the minority."""
@@ -120,15 +133,15 @@ class Machine(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             sampling=get_sampler(self.sampling),
             seed=seed + which,
             intercept=problem.offset,
-            halting=self._halting(classes, which, sign),
+            halting=self._halting(classes, which, sign, problem.X),
             progress=report,
         )
 
-    def _halting(self, classes: NDArray[Any], which: int, sign: float) -> AUCHalting | None:
+    def _halting(self, classes: NDArray[Any], which: int, sign: float, like: Any) -> AUCHalting | None:
         rule = AUCHalting() if self.stopping == "auc" else self.stopping
         if rule is None or rule.validation is None:
             return rule
-        X, y = validate_aside(self, rule.validation, classes)
+        X, y = validate_aside(self, rule.validation, classes, like)
         labels = np.where(y == classes[which], sign, -sign)
         if np.unique(labels).size < 2:
             raise ValueError("stopping: the rows set aside for ROC-AUC must hold both classes.")

@@ -6,6 +6,9 @@ one before. Small folds (as in `KernelSVM`, up to 2 048 rows) are copied out in
 float64 and solved to the last digits without returning to Python
 (`_core/path_loops.py`); for large ones rows outside the fold get a price of 0,
 and blocked SMO (`solvers/smo.py`) works on the matrix as it is, to tol.
+
+The matrix may be on a device (`Square`). What is sequential stays here, and only
+the blocks and sums that it asks for come over.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _core
+from . import _array, _core
 from ._threads import Workers
 from .gram import SMALL, Whole
 from .kernels import Precomputed
@@ -25,7 +28,7 @@ from .losses import Hinge, SquaredHinge
 from .problem import KernelProblem
 from .solvers.smo import SMO, SMOState
 
-__all__ = ["Paths", "solve_paths"]
+__all__ = ["Paths", "Square", "solve_paths"]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.signedinteger]
@@ -36,6 +39,40 @@ _FINE = 1e-10
 _LEAST = 1e-5
 # Steps of SMO that one machine of a small fold may take, at least.
 _STEPS = 10_000_000
+
+
+class Square:
+    """A kernel matrix on a device, which gives parts of itself and sums of its rows to the host, in float64.
+
+    Parameters
+    ----------
+    tensor : of shape (n, n), float32 or float64, symmetric
+    """
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor, self.shape, self.device = tensor, tuple(tensor.shape), tensor.device
+        self.dtype = _array.dtype_of(tensor)
+
+    def block(self, rows: Index, columns: Index) -> Array:
+        """K[rows][:, columns]."""
+        across = _array.put(columns.astype(np.int64), self.device)
+        out, step = np.empty((rows.size, columns.size)), max(1, _array.PASS // max(1, columns.size))
+        for i in range(0, rows.size, step):
+            down = _array.put(rows[i : i + step].astype(np.int64), self.device)
+            out[i : i + step] = _array.fetch(self.tensor[down[:, None], across])
+        return out
+
+    def product(self, rows: Index, V: Array) -> Array:
+        """V · K[rows], summed in float64."""
+        step = max(1, _array.PASS // self.shape[0])
+        total = _array.zeros((V.shape[0], self.shape[0]), self.device)
+        for i in range(0, rows.size, step):
+            some = self.tensor[_array.put(rows[i : i + step].astype(np.int64), self.device)].double()
+            total += _array.put(V[:, i : i + step], self.device) @ some
+        return np.asarray(_array.fetch(total))
+
+    def diagonal(self) -> Array:
+        return np.asarray(_array.to_host(self.tensor.diagonal()), dtype=np.float64)
 
 
 class Paths(NamedTuple):
@@ -57,7 +94,7 @@ class Paths(NamedTuple):
 
 
 def solve_paths(
-    K: NDArray[np.floating],
+    K: NDArray[np.floating] | Square,
     folds: Sequence[Index],
     y: Any,
     prices: Any,
@@ -74,7 +111,7 @@ def solve_paths(
 
     Parameters
     ----------
-    K : ndarray of shape (n, n), C-contiguous, float32 or float64
+    K : ndarray of shape (n, n), C-contiguous, float32 or float64; or Square
         The kernel matrix of all rows, positive semidefinite; it is not changed.
     folds : sequence of int ndarrays
         The training rows of each fold.
@@ -144,8 +181,7 @@ def _small(
 ) -> bool:  # fmt: skip
     """All in float64 and compiled, to the last digits."""
     m, loops = fold.size, _core.path_loops
-    own = np.empty((m, m))
-    _core.smo_loops.gather(K, fold, fold, own)
+    own = _gathered(K, fold, fold)
     labels, own_prices = y[fold], np.ascontiguousarray(prices[:, fold])
     target = labels - offset
     bound, ridge = (SquaredHinge() if squared else Hinge()).dual_box()
@@ -160,11 +196,18 @@ def _small(
     aside[fold] = False
     others = np.flatnonzero(aside)
     if others.size:
-        held_out = np.empty((others.size, m))
-        _core.smo_loops.gather(K, others, fold, held_out)
-        scores[:, others] = beta @ held_out.T
+        scores[:, others] = beta @ _gathered(K, others, fold).T
     scores += intercept[:, None]
     return bool(short == 0)
+
+
+def _gathered(K: Any, rows: Index, columns: Index) -> Array:
+    """K[rows][:, columns] in float64."""
+    if isinstance(K, Square):
+        return K.block(rows, columns)
+    out = np.empty((rows.size, columns.size))
+    _core.smo_loops.gather(K, rows, columns, out)
+    return out
 
 
 def _intercepts(beta: Array, v: Array, y: Array, prices: Array) -> Array:
@@ -213,6 +256,16 @@ class _PathGram(Whole):
         return out
 
 
+class _DeviceGram(_PathGram):
+    """The same of a matrix on a device."""
+
+    def _block(self, rows: Index) -> Array:
+        return self.K.block(rows, rows)
+
+    def _dot(self, rows: Index, scale: Array) -> Array:
+        return self.K.product(rows, scale[None])[0]
+
+
 def _large(
     K: Any, fold: Index, y: Array, prices: Array, free: bool, offset: float, tol: float,
     beta: Array, intercept: Array, scores: Array,
@@ -222,7 +275,7 @@ def _large(
     price = np.zeros_like(prices)
     price[:, fold] = prices[:, fold]
     workers = Workers(1)
-    gram = _PathGram(K, workers)
+    gram = (_DeviceGram if isinstance(K, Square) else _PathGram)(K, workers)
     problem = KernelProblem(
         K, y, price[0], Hinge(), "free" if free else offset, kernel=Precomputed(), workers=workers
     )  # fmt: skip

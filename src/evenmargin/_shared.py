@@ -11,6 +11,10 @@ its square, by its exact solver, alone, at the end of a pipeline, or inside a
 `ZAdjustedClassifier` that chooses on its training rows. Whatever is out of the
 ordinary in a job (an error, a path that does not converge) sends its candidates
 to a plain fit, so that warnings and errors are those of the estimator itself.
+
+Where the machine runs on a device, rows are put there once, and kernel matrices
+are computed there. Those of small folds come to the host and are used as ever;
+those of large ones stay (`_paths.Square`), one at a time.
 """
 
 from __future__ import annotations
@@ -33,8 +37,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
+from . import _array, _products
 from ._binary import Task, binary_task, effective_C, one_vs_rest
-from ._paths import solve_paths
+from ._door import enter
+from ._paths import Square, solve_paths
 from ._scoring import quick_scores
 from ._threads import Workers
 from ._trials import Sheet, Trials
@@ -50,7 +56,7 @@ from .adjust import get_metric
 from .density import SCHEMES, DensityWeights, _power, density_weights
 from .gram import SMALL
 from .kernel import KernelSVM
-from .kernels import RBF, Laplacian, Linear, Points, Poly, centre_of, get_kernel, kernel_matrix, reach
+from .kernels import RBF, Laplacian, Linear, Poly, centre_of, get_kernel, kernel_matrix, prepared, reach
 from .losses import Hinge, SquaredHinge, get_loss
 from .solvers import _SMO_UP_TO, SMO
 from .weights import minority_is_positive
@@ -70,6 +76,8 @@ _COARSE = 1e-4
 _NOISE = 0.05
 # The largest price of a row, as in `_binary.py`.
 _LARGEST_PRICE = 1e60
+# The share of a device's free memory that a kernel matrix may take there.
+_SHARE = 0.6
 
 
 class NotShared(Exception):
@@ -207,7 +215,7 @@ class _Distance(Laplacian):
 _DISTANCES: dict[Any, tuple[int, Any]] = {RBF: (64, _SquaredDistance(1.0)), Laplacian: (8, _Distance(1.0))}
 
 
-class Rows:
+class FoldRows:
     """Rows that kernel matrices are made of, with their labels and weights.
 
     All rows of a search, or those of one fold after its transformers.
@@ -215,6 +223,7 @@ class Rows:
 
     def __init__(self, X: Any, y: NDArray[Any], weight: Array) -> None:
         self.X, self.y, self.weight, self.n = X, y, weight, y.size
+        self.on_device = isinstance(X, _array.Rows)
         self.dtype: Any = np.float64
         self.kernels: set[Any] = set()
         self.centre = centre_of(RBF(1.0), X)
@@ -225,8 +234,15 @@ class Rows:
     @cached_property
     def distances(self) -> set[Any]:
         """The kinds of kernels that share their distances."""
+        if self.on_device:  # it multiplies faster than it reads
+            return set()
         several = {kind for kind in _DISTANCES if sum(type(kernel) is kind for kernel, _ in self.kernels) > 1}
         return {kind for kind in several if self.X.shape[1] >= _DISTANCES[kind][0]}
+
+    @property
+    def held_on_device(self) -> bool:
+        """Whether kernel matrices stay on a device."""
+        return self.on_device and self.dtype == np.float32
 
     def rounding(self, kernel: Any) -> float:
         """The error of a kernel value."""
@@ -237,10 +253,12 @@ class Rows:
         else:
             with np.errstate(over="ignore", invalid="ignore"):
                 size = float(np.abs(kernel.diagonal(self.X)).max())
-        return size * float(np.finfo(self.dtype).eps)
+        return size * (_array.ROUNDING if self.held_on_device else float(np.finfo(self.dtype).eps))
 
     def gram(self, kernel: Any, augmented: bool, out: Any, workers: Workers) -> Any:
         """K of all rows among themselves, 1 added where the intercept is augmented."""
+        if self.held_on_device:
+            return self._square(kernel, augmented)
         kind = type(kernel)
         if kind in self.distances:
             with self._lock:
@@ -256,8 +274,16 @@ class Rows:
         return out
 
     def _whole(self, kernel: Any, out: Any, workers: Workers) -> Any:
-        points = Points(kernel, self.X, self.dtype, self.centre if kernel.shift_invariant else None, budget=1 << 30)
+        points = prepared(kernel, self.X, self.dtype, self._centre(kernel), budget=1 << 30)
         return kernel_matrix(kernel, points, points, out=out, workers=workers, compiled=True)
+
+    def _square(self, kernel: Any, augmented: bool) -> Square:
+        points = prepared(kernel, self.X, self.dtype, self._centre(kernel))
+        K = _products.block(kernel, points, points)
+        return Square(K.add_(1.0) if augmented else K)
+
+    def _centre(self, kernel: Any) -> Any:
+        return self.centre if kernel.shift_invariant else None
 
 
 class Grams:
@@ -279,7 +305,7 @@ class Grams:
                 with self._lock:
                     spare = self.spare.get((rows.n, rows.dtype), [])
                     out = spare.pop() if spare else None
-                if out is None:
+                if out is None and not rows.held_on_device:
                     out = np.empty((rows.n, rows.n), rows.dtype)
                 self.held[job.gram] = rows.gram(job.kernel, job.augmented, out, Workers(1))
             return self.held[job.gram]
@@ -288,7 +314,9 @@ class Grams:
         with self._lock:
             self.left[job.gram] -= 1
             if self.left[job.gram] == 0 and job.gram in self.held:
-                self.spare.setdefault((job.rows.n, job.rows.dtype), []).append(self.held.pop(job.gram))
+                done = self.held.pop(job.gram)
+                if not job.rows.held_on_device:  # a device keeps its own spare memory
+                    self.spare.setdefault((job.rows.n, job.rows.dtype), []).append(done)
 
 
 # --- jobs ---
@@ -306,7 +334,7 @@ class Job:
 
     recipe: Recipe
     fold: int
-    rows: Rows
+    rows: FoldRows
     kernel: Any
     train: Index
     counted: Index
@@ -343,9 +371,10 @@ class Desk:
         if test.size == 0 or min(train.min(initial=0), test.min()) < 0 or np.unique(train).size < train.size:
             raise NotShared
         if recipe.steps is None:
-            rows = self.once("rows", self._all_rows)
+            rows = self.once(("rows", str(recipe.machine.device)), lambda: self._all_rows(recipe.machine.device))
         else:
-            rows = self.once((recipe.transform, fold), lambda: self._fold_rows(recipe, fold))
+            key = recipe.transform, fold, str(recipe.machine.device)
+            rows = self.once(key, lambda: self._fold_rows(recipe, fold))
             train, test = np.arange(train.size), np.arange(train.size, train.size + test.size)
         counted, kept, weight, classes, tasks = self.once(
             (id(rows), fold, recipe.costs), lambda: self._tasks(recipe.machine, rows, fold, train)
@@ -357,7 +386,7 @@ class Desk:
         rows.kernels.add(job.gram[1:])
         return job
 
-    def _tasks(self, machine: KernelSVM, rows: Rows, fold: int, train: Index) -> tuple[Any, ...]:
+    def _tasks(self, machine: KernelSVM, rows: FoldRows, fold: int, train: Index) -> tuple[Any, ...]:
         """What is the same for all kernels: rows that count, rows to train on, their weights, classes and tasks."""
         counted, y, weight, classes = drop_weightless(
             train, rows.y[train], rows.weight[train], np.unique(rows.y[train])
@@ -381,23 +410,27 @@ class Desk:
     def _weights(self, n: int) -> Array:
         return np.ones(n) if self.weight_given is None else np.asarray(self.weight_given, dtype=np.float64)
 
-    def _all_rows(self) -> Rows:
-        X, y, weight, _ = validate_training(KernelSVM(), self.trials.X, self.trials.y, self.weight_given)
-        return Rows(X, y, weight)
+    def _all_rows(self, device: Any) -> FoldRows:
+        X, _ = enter(self.trials.X, device)
+        X, y, weight, _ = validate_training(KernelSVM(), X, self.trials.y, self.weight_given)
+        return FoldRows(X, y, weight)
 
-    def _fold_rows(self, recipe: Recipe, fold: int) -> Rows:
+    def _fold_rows(self, recipe: Recipe, fold: int) -> FoldRows:
         """The rows of a fold after its transformers: those it was fitted to, then those held out."""
-        trials, scratch = self.trials, KernelSVM()
+        trials, scratch, device = self.trials, KernelSVM(), recipe.machine.device
         X, y = trials.part(fold, held_out=False)
         aside, y_aside = trials.part(fold, held_out=True)
         steps = clone(recipe.steps)
         weight = self._weights(len(trials.y))
-        X, y, _, _ = validate_training(scratch, steps.fit_transform(X, y), y, weight[trials.index[fold][0]])
-        aside = validate_rows(scratch, steps.transform(aside))
-        X = vstack([X, aside], format="csr") if issparse(X) or issparse(aside) else np.concatenate([X, aside])
-        return Rows(X, np.concatenate([y, np.asarray(y_aside)]), weight[np.concatenate(trials.index[fold])])
+        X, _ = enter(steps.fit_transform(X, y), device)
+        X, y, _, _ = validate_training(scratch, X, y, weight[trials.index[fold][0]])
+        aside = validate_rows(scratch, enter(steps.transform(aside), device)[0])
+        X = _joined(X, aside)
+        return FoldRows(X, np.concatenate([y, np.asarray(y_aside)]), weight[np.concatenate(trials.index[fold])])
 
-    def _density(self, machine: KernelSVM, rows: Rows, fold: int, own: Index, y: NDArray[Any], weight: Array) -> Array:
+    def _density(
+        self, machine: KernelSVM, rows: FoldRows, fold: int, own: Index, y: NDArray[Any], weight: Array
+    ) -> Array:
         """The machine's density weights; schemes with the same γ share their sums."""
         rule = machine.density if isinstance(machine.density, DensityWeights) else DensityWeights(machine.density)
         validate_parameters(rule)
@@ -408,7 +441,7 @@ class Desk:
 
         def sums() -> Array:
             plain = DensityWeights("same_class" if signed else "density", gamma=rule.gamma)
-            plain._fit(rows.X[own], y, weight)
+            plain._fit(enter(rows.X[own], rule.device)[0], y, weight)
             return plain.density_
 
         s = self.once((id(rows), fold, rule.gamma, signed), sums)
@@ -417,6 +450,12 @@ class Desk:
             found = found / found.max()
             found = found / np.average(found, weights=weight)
         return np.asarray(found, dtype=np.float64)
+
+
+def _joined(X: Any, aside: Any) -> Any:
+    if isinstance(X, _array.Rows):
+        return _array.Rows(_array.namespace(X.tensor).cat([X.tensor, aside.tensor]))
+    return vstack([X, aside], format="csr") if issparse(X) or issparse(aside) else np.concatenate([X, aside])
 
 
 # --- doing a job ---
@@ -459,7 +498,7 @@ def _responses(job: Job, K: Any) -> Array:
         return scores if len(job.tasks) > 1 else scores[:, :, 0]
     if job.classes.size > 2:
         raise NotShared
-    ups = _products(K, job.train, np.maximum(beta[:, :, 0], 0.0))
+    ups = _row_sums(K, job.train, np.maximum(beta[:, :, 0], 0.0))
     return _adjusted(job, places, scores[:, :, 0], intercepts[:, 0], ups)
 
 
@@ -489,8 +528,10 @@ def _adjusted(job: Job, places: Index, scores: Array, intercepts: Array, ups: Ar
     return found
 
 
-def _products(K: Any, rows: Index, V: Array) -> Array:
+def _row_sums(K: Any, rows: Index, V: Array) -> Array:
     """V · K[rows], in float64."""
+    if isinstance(K, Square):
+        return K.product(rows, V)
     full = np.zeros((V.shape[0], K.shape[0]))
     full[:, rows] = V
     if K.dtype == np.float64:
@@ -594,6 +635,8 @@ def share(trials: Trials, sheet: Sheet, cache_size: float, workers: Workers, don
         finished.append(job)
         done(len(job.recipe.cells))
 
+    if any(job.rows.held_on_device for job in jobs):
+        workers = Workers(1)  # a device does one job at a time, and so holds one matrix
     workers.each(task, range(len(jobs)))
     return {(candidate, job.fold) for job in finished for candidate, *_ in job.recipe.cells}
 
@@ -628,6 +671,8 @@ def _affordable(jobs: list[Job], cache_size: float) -> tuple[list[Job], int]:
     for job in jobs:
         held = job.rows.n**2 * np.dtype(job.rows.dtype).itemsize
         room = int(cache_size * 1e6 / held) - len(job.rows.distances)
+        if job.rows.held_on_device:
+            room = int(_SHARE * _array.free_memory(job.rows.X.device) / held)
         if room >= 1 and job.rows.rounding(job.kernel) < (1e-6 if job.rows.dtype == np.float64 else _COARSE):
             good.append(job)
             slots = min(slots, room)

@@ -19,6 +19,8 @@ from scipy.sparse import issparse
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
+from ._array import is_tensor, readable, to_host
+
 __all__ = ["MISSING", "OTHER", "TableEncoder", "as_days", "as_numbers", "as_table", "as_words", "is_number", "named"]
 
 Array = NDArray[np.float64]
@@ -38,6 +40,8 @@ def as_table(X: Any) -> Any:
         return X
     if isinstance(X, pd.Series):
         return X.to_numpy()
+    if is_tensor(X):
+        return to_host(readable(X))
     if issparse(X):
         raise TypeError(
             "Sparse X is not supported here: use X.toarray() if that fits into memory, or LinearSVM, which takes it."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from traceback import format_exc
 from typing import Any
 
@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from . import _array
 from ._scoring import Scorers
 from ._validation import check_method_params, safe_split
 
-__all__ = ["Sheet", "Trials"]
+__all__ = ["Sheet", "Trials", "for_scorers"]
 
 Array = NDArray[np.float64]
 
@@ -45,6 +46,34 @@ class Sheet:
             for numbers in part.values():
                 for place in self.errors:
                     numbers[place] = error_score
+
+
+class OnHost:
+    """A fitted estimator that answers in NumPy, for scorers: they compare with labels, and these are on the host."""
+
+    def __init__(self, estimator: Any) -> None:
+        self._estimator = estimator
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(self._estimator, name)
+        if name not in ("predict", "decision_function", "predict_proba", "predict_log_proba"):
+            return found
+
+        @wraps(found)  # scorers tell methods by their names
+        def answer(*given: Any, **named: Any) -> Any:
+            return _array.to_host(found(*given, **named))
+
+        return answer
+
+    def __sklearn_tags__(self) -> Any:
+        return self._estimator.__sklearn_tags__()
+
+
+def for_scorers(estimator: Any, X: Any) -> Any:
+    """The estimator as scorers can use it on X, whose answers to tensors may be tensors."""
+    return OnHost(estimator) if _array.is_tensor(X) else estimator
 
 
 @dataclass(frozen=True)
@@ -102,6 +131,8 @@ class Trials:
         started = time.perf_counter()
         train, test = self.folds[fold]
         X, y = safe_split(estimator, self.X, self.y, test, train)
+        if not self.scorers.own:
+            estimator = for_scorers(estimator, X)
         for name, value in self.scorers(estimator, X, y, self.params_of(test)).items():
             sheet.note(sheet.test, name, candidate, fold, value)
         sheet.score_time[candidate, fold] = time.perf_counter() - started

@@ -28,6 +28,15 @@ from sklearn.utils.validation import (
 )
 from sklearn.utils.validation import _num_samples as num_samples
 
+from ._array import Rows, to_host, too_large
+from ._collections import refuse_dask
+from ._door import FLOATS, canonical, enter
+
+try:
+    from sklearn.utils._array_api import check_same_namespace
+except ImportError:  # before scikit-learn 1.9 there is no such rule
+    check_same_namespace = None
+
 __all__ = [
     "ConvergenceWarning",
     "Interval",
@@ -35,7 +44,9 @@ __all__ = [
     "available_if",
     "check_is_fitted",
     "check_labels",
+    "check_magnitude",
     "check_method_params",
+    "check_same_kind",
     "check_weights",
     "drop_weightless",
     "fit_context",
@@ -51,25 +62,55 @@ __all__ = [
     "weight_name",
 ]
 
-_FLOATS = (np.float64, np.float32)
-
 
 def validate_parameters(estimator: Any) -> None:
     """Check an estimator's parameters, also inside the fit of another one, which would skip it."""
     estimator._validate_params()
 
 
+def check_same_kind(estimator: Any, X: Any, attribute: str, method: str) -> None:
+    """scikit-learn's rule where dispatch is on: rows of the kind that `fit` had, and on the same device."""
+    if check_same_namespace is not None and not isinstance(X, Rows):
+        check_same_namespace(X, estimator, attribute=attribute, method=method)
+
+
+def _check_on_device(estimator: Any, X: Rows, reset: bool) -> None:
+    """As `check_array`: the shape here, the entries where they are."""
+    name = type(estimator).__name__
+    if 0 in X.shape:
+        what = "sample" if X.shape[0] == 0 else "feature"
+        raise ValueError(f"Found array with 0 {what}(s) (shape={X.shape}) while a minimum of 1 is required by {name}.")
+    validate_data(estimator, X.given, reset=reset, skip_check_array=True)  # number and names of columns
+    X.check(name, squared=reset)
+
+
 def validate_rows(estimator: Any, X: Any) -> Any:
     """X for prediction: dense or CSR, float32 or float64, the columns of the fit."""
-    return validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=_FLOATS)
+    if isinstance(X, Rows):
+        _check_on_device(estimator, X, reset=False)
+        return X
+    X, _ = enter(X, plain=True)
+    return validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=FLOATS)
 
 
 def validate_training(
     estimator: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool = True
 ) -> tuple[Any, NDArray[Any], NDArray[np.float64], NDArray[Any]]:
-    """X (C-contiguous or canonical CSR), labels, weights and classes for training."""
+    """X (C-contiguous or canonical CSR, or Rows), labels, weights and classes for training."""
+    refuse_dask(X)
+    refuse_dask(y, "y")
+    refuse_dask(sample_weight, "sample_weight")
+    y, sample_weight = to_host(y), to_host(sample_weight)
+    if isinstance(X, Rows):
+        _check_on_device(estimator, X, reset)
+        if y is None:
+            raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+        check_consistent_length(X, y)
+        y = check_labels(y)
+        return X, y, _training_weight(sample_weight, y.size), np.unique(y)
+    X, _ = enter(X, plain=True)
     try:
-        X, y = validate_data(estimator, X, y, reset=reset, accept_sparse="csr", dtype=_FLOATS, order="C")
+        X, y = validate_data(estimator, X, y, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C")
         check_classification_targets(y)
         classes = np.unique(y)
     except TypeError as error:
@@ -77,19 +118,19 @@ def validate_training(
             raise  # scikit-learn's own words, on X
         raise ValueError(f"The labels in y must be of one type, none of them missing ({error}).") from None
     if issparse(X):
-        X = _canonical(X)
-    weight = np.asarray(
-        _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True), dtype=np.float64
-    )
-    _check_total(weight)
-    _check_magnitude(X)
+        X = canonical(X)
+    weight = _training_weight(sample_weight, X.shape[0])
+    check_magnitude(X)
     return X, np.asarray(y), weight, classes
 
 
-def _check_total(weight: NDArray[np.float64]) -> None:
+def _training_weight(sample_weight: Any, n: int) -> NDArray[np.float64]:
+    rows = np.empty((n, 1))
+    weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
     with np.errstate(over="ignore"):
         if not np.isfinite(weight.sum()):
             raise ValueError("sample_weight adds up to infinity: choose smaller weights, say divided by their mean.")
+    return np.asarray(weight, dtype=np.float64)
 
 
 def validate_table(estimator: Any, table: Any) -> Any:
@@ -99,6 +140,7 @@ def validate_table(estimator: Any, table: Any) -> Any:
         if table.shape[0] == 0:
             raise ValueError("Found array with 0 sample(s) in X: there is nothing to predict.")
         return table
+    table, _ = enter(table, plain=True)
     return validate_data(estimator, table, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
 
 
@@ -111,10 +153,13 @@ def validate_table_training(
         if table.shape[0] == 0 or table.shape[1] == 0:
             raise ValueError(f"X has shape {table.shape}: at least one row and one column are needed.")
     else:
+        table, _ = enter(table, plain=True)
         table = validate_data(estimator, table, dtype=np.float64, ensure_all_finite="allow-nan")
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
-    y = np.asarray(column_or_1d(y, warn=True))
+    refuse_dask(y, "y")
+    refuse_dask(sample_weight, "sample_weight")
+    y = np.asarray(column_or_1d(to_host(y), warn=True))
     check_consistent_length(table, y)
     if isna(y).any():
         raise ValueError("Input y contains NaN or other missing values: leave these rows out.")
@@ -125,10 +170,7 @@ def validate_table_training(
         classes = np.unique(y)
     except TypeError as error:
         raise ValueError(f"The labels in y must be of one type, none of them missing ({error}).") from None
-    weight = np.asarray(
-        _check_sample_weight(sample_weight, np.empty((y.size, 1)), dtype=np.float64, ensure_non_negative=True)
-    )
-    _check_total(weight)
+    weight = _training_weight(to_host(sample_weight), y.size)
     kept = weight > 0
     rows, y, weight, classes = drop_weightless(np.arange(y.size), y, weight, classes)
     if rows.size < table.shape[0]:
@@ -136,25 +178,14 @@ def validate_table_training(
     return table, y, weight, classes, kept
 
 
-def _canonical(X: Any) -> Any:
-    """A CSR matrix that compiled loops can trust: indices in range, none twice in a row."""
-    try:
-        X.check_format(full_check=True)
-    except ValueError as error:
-        raise ValueError(f"X is not a valid CSR matrix: {error}.") from None
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X
-
-
-def validate_aside(estimator: Any, rows: Any, classes: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
-    """(X, y) set aside for a halting rule: the columns and the classes of the fit."""
+def validate_aside(estimator: Any, rows: Any, classes: NDArray[Any], like: Any = None) -> tuple[Any, NDArray[Any]]:
+    """(X, y) set aside for a halting rule: the columns and the classes of the fit, where its rows are."""
     try:
         X, y = rows
     except (TypeError, ValueError):
         raise ValueError("stopping: validation must be a pair (X, y) of rows set aside.") from None
-    X, y = validate_rows(estimator, X), column_or_1d(y)
+    X, _ = enter(X, like.device) if isinstance(like, Rows) else enter(X, plain=True)
+    X, y = validate_rows(estimator, X), column_or_1d(to_host(y))
     check_consistent_length(X, y)
     unknown = sorted(set(y.tolist()) - set(classes.tolist()), key=str)
     if unknown:
@@ -162,7 +193,7 @@ def validate_aside(estimator: Any, rows: Any, classes: NDArray[Any]) -> tuple[An
     return X, y
 
 
-def _check_magnitude(X: Any) -> None:
+def check_magnitude(X: Any) -> None:
     """Refuse values whose squares, summed and weighted, would overflow."""
     entries = X.data if issparse(X) else X.ravel()
     limit = float(np.finfo(X.dtype).max) ** (1.0 / 3.0)
@@ -171,10 +202,7 @@ def _check_magnitude(X: Any) -> None:
             return
     largest = max(float(entries.max()), -float(entries.min()))
     if largest > limit:
-        raise ValueError(
-            f"X has values up to {largest:.1e}, too large to square in {X.dtype}: "
-            "scale the features first, for example with sklearn.preprocessing.StandardScaler."
-        )
+        raise ValueError(too_large(largest, X.dtype))
 
 
 def drop_weightless(
@@ -203,8 +231,9 @@ def seed_from(random_state: Any) -> int:
 
 def check_labels(y: Any) -> NDArray[Any]:
     """The labels of rows, of one type, none missing."""
+    refuse_dask(y, "y")
     try:
-        y = column_or_1d(y, warn=True)
+        y = column_or_1d(to_host(y), warn=True)
         assert_all_finite(y, input_name="y")
         np.unique(y)
         check_classification_targets(y)
@@ -214,10 +243,13 @@ def check_labels(y: Any) -> NDArray[Any]:
 
 
 def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64]:
-    """One finite weight for each row, none below 0; 1 by default."""
+    """One finite weight for each row, none below 0; 1 by default, and one number is that of every row."""
     if sample_weight is None:
         return np.ones(n)
-    weight = np.asarray(sample_weight, dtype=np.float64)
+    refuse_dask(sample_weight, "sample_weight")
+    weight = to_host(sample_weight, np.float64)
+    if weight.ndim == 0:
+        weight = np.full(n, weight)
     if weight.shape != (n,):
         raise ValueError(f"sample_weight has shape {weight.shape}; it must hold one weight for each of the {n} rows.")
     with np.errstate(over="ignore", invalid="ignore"):

@@ -18,12 +18,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 
 from ._binary import one_vs_rest
+from ._collections import by_blocks, elsewhere, is_dask
 from ._committee import LENSES, Case, Look, Plan, assemble
 from ._detector import Detector
 from ._distinct import distinct_rows, working_rows
+from ._door import Classifier
 from ._frames import FramesTravel
 from ._progress import progress_bars
 from ._tables import TableEncoder, as_table
@@ -74,7 +76,7 @@ class _Fitted:
     seconds: float
 
 
-class EvenMarginClassifier(FramesTravel, ClassifierMixin, BaseEstimator):
+class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
     """A classifier for tables with a rare class that needs no tuning.
 
     Frames go in as they are: numbers, booleans, dates, categories, missing values.
@@ -127,7 +129,11 @@ class EvenMarginClassifier(FramesTravel, ClassifierMixin, BaseEstimator):
         `evenmargin.operating.operating_curve`. Of several classes, a dict by class.
     oof_scores_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Scores of the training rows by machines that have not seen them, in the terms of
-        `threshold_`: for plots. NaN for rows that were not used.
+        `threshold_`: for plots. NaN for rows that were not used. After a fit to dask
+        collections, of the rows in `sample_indices_`.
+    sample_indices_ : ndarray of shape (n_sampled,)
+        After a fit to dask collections: which rows were drawn to learn from, by their
+        numbers in the whole.
     objective_ : str
         What the boundary serves, in words.
     calibrator_ : Calibrator or None
@@ -142,6 +148,13 @@ class EvenMarginClassifier(FramesTravel, ClassifierMixin, BaseEstimator):
     is in several, since new rows will be like it. Machines have up to 8 000 rows each.
     Above 50 000 rows they are linear on a Nyström map; above 100 000 a sample is learned
     from, the small classes whole.
+
+    Of dask arrays and frames such a sample is drawn where the rows are, and learned from
+    in memory: up to 100 000 rows, or 1 000 for each second of `time_budget`. A table with
+    no more rows gives the model of a fit in memory. Of a larger one, copies of a row are
+    told, and categories, medians, thresholds and estimates are taken, from the sample; a
+    category that is not in it is unknown. Labels are read twice and rows once, in the
+    time of the budget. Predictions, `assess` included, are lazy.
 
     Probabilities are calibrated to how frequent the classes are. Where the objective
     asks for the rare class, `predict` will call a row positive at a probability far
@@ -193,14 +206,14 @@ class EvenMarginClassifier(FramesTravel, ClassifierMixin, BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> EvenMarginClassifier:
-        """Learn from a table.
+        """Learn from a table; of a large one, or of dask collections, from a sample (see Notes).
 
         Parameters
         ----------
-        X : DataFrame or array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        X : DataFrame, array-like, dask array or dask frame of shape (n_samples, n_features)
+        y : array-like or dask collection of shape (n_samples,)
             Two or more classes, numbers or strings.
-        sample_weight : array-like of shape (n_samples,), default=None
+        sample_weight : array-like or dask collection of shape (n_samples,), default=None
 
         Returns
         -------
@@ -208,15 +221,17 @@ class EvenMarginClassifier(FramesTravel, ClassifierMixin, BaseEstimator):
         """
         started = time.perf_counter()
         self.__dict__.pop("_fitted", None)  # until the end, also where it is interrupted
+        self.__dict__.pop("sample_indices_", None)
         objective = get_objective(self.objective)
+        seed, most, rows_in_all = seed_from(self.random_state), self._most_rows(), None
+        if is_dask(X):
+            some = elsewhere("sample_table")(X, y, sample_weight, most, seed)
+            X, y, sample_weight, rows_in_all = some.table, some.y, some.weight, some.rows
+            self.sample_indices_ = some.index
         table, y, weight, classes, kept = validate_table_training(self, as_table(X), y, sample_weight)
         self._check_pos_label(classes)
-        seed = seed_from(self.random_state)
         encoder = TableEncoder().fit(table, weight)
         rows = distinct_rows(encoder.transform(table), y, weight)
-        most = _ROWS
-        if not isinstance(self.time_budget, str):
-            most = int(np.clip(_PER_SECOND * self.time_budget, 4_000, _ROWS))
         used = working_rows(rows, classes, most, seed)
         plan = self._plan(rows.y[used.index], classes, started)
         with Workers(count_threads(self.n_jobs)) as workers, progress_bars(bool(self.verbose)) as open_bar:
@@ -232,7 +247,7 @@ class EvenMarginClassifier(FramesTravel, ClassifierMixin, BaseEstimator):
                 signs.append(sign)
                 detectors.append(Detector.of(label, committee, positive, used.weight, used.count))
         self.classes_, self._encoder, self._signs, self._detectors = classes, encoder, signs, detectors
-        self._fitted = _Fitted(y.size, int(used.count.sum()), plan, time.perf_counter() - started)
+        self._fitted = _Fitted(rows_in_all or y.size, int(used.count.sum()), plan, time.perf_counter() - started)
         self._place = np.full(kept.size, -1)  # of each row of the table among those that were learned from
         self._place[kept] = used.place(rows)
         self._warn_if_shortened()
@@ -276,6 +291,7 @@ class EvenMarginClassifier(FramesTravel, ClassifierMixin, BaseEstimator):
         self._describe(None)
         return self
 
+    @by_blocks
     def decision_function(self, X: Any) -> Array:
         """How far the score is above the boundary: positive for `classes_[1]`, or for each class.
 
@@ -290,6 +306,7 @@ class EvenMarginClassifier(FramesTravel, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self._distances(self._scores(X))
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
         """The class on whose side of its boundary a row is, or furthest of several.
 
@@ -303,6 +320,7 @@ class EvenMarginClassifier(FramesTravel, ClassifierMixin, BaseEstimator):
         """
         return self._called(self.decision_function(X))
 
+    @by_blocks
     def predict_proba(self, X: Any) -> Array:
         """Calibrated probabilities of the classes; of two, strictly increasing in the score.
 
@@ -317,6 +335,7 @@ class EvenMarginClassifier(FramesTravel, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self._shares(self._scores(X))
 
+    @by_blocks
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of `predict_proba`.
 
@@ -352,6 +371,8 @@ class EvenMarginClassifier(FramesTravel, ClassifierMixin, BaseEstimator):
         ['prediction', 'probability', 'score']
         """
         check_is_fitted(self)
+        if is_dask(X):
+            return elsewhere("assess_blocks")(self, X)
         raw = self._scores(X)
         scores, shares = self._distances(raw), self._shares(raw)
         columns: dict[str, Any] = {"prediction": self._called(scores)}
@@ -380,6 +401,12 @@ class EvenMarginClassifier(FramesTravel, ClassifierMixin, BaseEstimator):
         return tags
 
     # --- fitting ---
+
+    def _most_rows(self) -> int:
+        """Rows to learn from, at most."""
+        if isinstance(self.time_budget, str):
+            return _ROWS
+        return int(np.clip(_PER_SECOND * self.time_budget, 4_000, _ROWS))
 
     def _plan(self, y: NDArray[Any], classes: NDArray[Any], started: float) -> Plan:
         """How much work to do for tables of this size."""

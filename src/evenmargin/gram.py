@@ -1,11 +1,12 @@
-"""The kernel matrix of the training rows, in three ways of holding it.
+"""The kernel matrix of the training rows, in four ways of holding it.
 
 - `Whole`: all of it, in float64. For few rows, and for precomputed kernels.
 - `Cached`: rows that were asked for, as many as fit into a given memory. For
   kernels that cost more to compute than to read: many columns, callables.
 - `Streamed`: nothing; tiles are computed when they are needed and forgotten.
+- `OnDevice`: the same, with rows and tiles on a device.
 
-All three answer the same two questions: the block of a working set, and what a
+All of them answer the same two questions: the block of a working set, and what a
 change of some coefficients does to the scores of all rows. `ridge` is added to
 the diagonal and `constant` to every entry.
 """
@@ -13,23 +14,35 @@ the diagonal and `constant` to every entry.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _core
+from . import _array, _core, _products
 from ._threads import Workers
-from .kernels import RBF, Exponential, Function, Points, Precomputed, centre_of, kernel_dot, kernel_matrix, reach
+from .kernels import (
+    RBF,
+    Exponential,
+    Function,
+    Points,
+    Precomputed,
+    centre_of,
+    kernel_dot,
+    kernel_matrix,
+    prepared,
+    reach,
+)
 
-__all__ = ["Cached", "Gram", "Streamed", "Whole", "hold"]
+__all__ = ["Cached", "Gram", "OnDevice", "Streamed", "Whole", "hold"]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.signedinteger]
 
 # Rows up to which the whole matrix is computed, in float64.
 SMALL = 2048
-# Error of a float32 kernel value, in units of its size.
+# Error of a float32 kernel value, in units of its size; `_array.ROUNDING` is that of a device.
 _ROUNDING = 1.2e-7
 # Columns from which a kernel value is cheaper to read than to compute again.
 _WIDE = 192
@@ -51,9 +64,15 @@ class Gram(ABC):
             raise ValueError(
                 "The kernel is not finite for some rows of X: scale the features, or choose a smaller degree."
             )
-        self.rounding = _ROUNDING * _size(kernel, X, self.diagonal)
+        unit = _array.ROUNDING if isinstance(X, _array.Rows) else _ROUNDING
+        self.rounding = unit * _size(kernel, X, self.diagonal)
         if ridge is not None:
             self.diagonal = self.diagonal + ridge
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest |K(x, x)|."""
+        return float(np.abs(self.diagonal).max())
 
     def block(self, rows: Index) -> Array:
         """K of the given rows among themselves."""
@@ -67,13 +86,13 @@ class Gram(ABC):
     def dot(self, rows: Index, scale: Array) -> Array:
         """K[:, rows] · scale."""
         out = self._dot(rows, scale)
-        return self._complete(out, np.arange(self.n), rows, scale)
+        return self._complete(out, slice(None), rows, scale)
 
     def exact(self, wanted: Index, rows: Index, scale: Array) -> Array:
         """K[wanted, rows] · scale in float64, whatever is held."""
         return self._complete(self._exact(wanted, rows, scale), wanted, rows, scale)
 
-    def _complete(self, out: Array, wanted: Index, rows: Index, scale: Array) -> Array:
+    def _complete(self, out: Array, wanted: Index | slice, rows: Index, scale: Array) -> Array:
         if self.constant:
             out += self.constant * scale.sum()
         if self.ridge is not None:
@@ -113,7 +132,7 @@ class Whole(Gram):
         elif isinstance(kernel, Function):
             self.K = kernel.matrix(X, X)
         else:
-            points = Points(kernel, X, np.float64, centre_of(kernel, X), budget=1 << 30)
+            points = prepared(kernel, X, np.float64, centre_of(kernel, X), budget=1 << 30)
             self.K = kernel_matrix(kernel, points, points, workers=workers)
 
     def block(self, rows: Index) -> Array:
@@ -154,6 +173,49 @@ class Streamed(Gram):
     def _dot(self, rows: Index, scale: Array) -> Array:
         others = Points(self.kernel, self.X[rows], self.points.dtype, self.points.centre)
         return kernel_dot(self.kernel, self.points, others, scale, workers=self.workers, compiled=True)
+
+
+class OnDevice(Streamed):
+    """Rows on a device: tiles are computed there, blocks and sums come to the host in float64.
+
+    Nothing of K is held: a round asks for some hundred columns, which cost less to
+    compute there than to keep.
+    """
+
+    def __init__(
+        self, kernel: Any, X: Any, constant: float, ridge: Array | None, workers: Workers, budget: int
+    ) -> None:
+        Gram.__init__(self, kernel, X, constant, ridge, workers)
+        self.single, self.most = True, block_rows(2 * budget)
+        self.points: Any = _products.Points(kernel, X, np.float32, centre_of(kernel, X))
+
+    def widen(self) -> None:
+        if self.single:
+            self.single, centre = False, self.points.centre
+            del self.points  # its memory may be needed
+            self.points = _products.Points(self.kernel, self.X, np.float64, centre)
+
+    def _block(self, rows: Index) -> Array:
+        own = self._wide(rows)
+        return np.asarray(_array.fetch(_products.block(self.kernel, own, own)))
+
+    def _dot(self, rows: Index, scale: Array) -> Array:
+        return self._product(self.points, self.points.take(rows), scale)
+
+    def _exact(self, wanted: Index, rows: Index, scale: Array) -> Array:
+        return self._product(self._wide(wanted), self._wide(rows), scale)
+
+    def _wide(self, rows: Index) -> _products.Points:
+        """These rows in float64."""
+        if not self.single:
+            return self.points.take(rows)  # type: ignore[no-any-return]
+        return _products.Points(self.kernel, self.X[rows], np.float64, self.points.centre)
+
+    def _product(self, A: _products.Points, B: _products.Points, scale: Array) -> Array:
+        if B.n == 0:
+            return np.zeros(A.n)
+        V = _array.put(scale, A.device, B.dtype)
+        return np.asarray(_array.fetch(_products.dot(self.kernel, A, B, V)))
 
 
 class Cached(Gram):
@@ -235,14 +297,16 @@ def hold(
     cache_size : megabytes
     most : rows of a working set; a cache must hold some sets
     """
-    n, bytes_ = X.shape[0], int(cache_size * 1e6)
-    if not isinstance(kernel, Precomputed) and bytes_ < 2 * 8 * n:
+    n, bytes_, away = X.shape[0], int(cache_size * 1e6), isinstance(X, _array.Rows)
+    if not (away or isinstance(kernel, Precomputed)) and bytes_ < 2 * 8 * n:
         raise ValueError(
             f"cache_size={cache_size:g} MB does not hold two rows of the kernel matrix of {n} rows: "
             f"give it at least {16e-6 * n:.2g} (200 is the default)."
         )
     if isinstance(kernel, Precomputed) or (n <= SMALL and n <= block_rows(bytes_)):
         return Whole(kernel, X, constant, ridge, workers, bytes_)
+    if away:
+        return OnDevice(kernel, X, constant, ridge, workers, bytes_ // 4)
     capacity = bytes_ // 2
     if isinstance(kernel, Function) or (X.shape[1] > _WIDE and capacity >= 2 * min(most, n // 4) * n * 4):
         return Cached(kernel, X, constant, ridge, workers, capacity)

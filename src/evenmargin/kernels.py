@@ -11,6 +11,10 @@ so that a tile is one product and one exp in place. `kernel_dot` is the one
 primitive: densities, scores and gradient updates all call it. Its memory is that
 of some tiles, whatever the number of rows. Threads take tiles of rows of A; sums
 go over the tiles of B in their order, so the answer does not depend on threads.
+
+Rows on a device (`_array.Rows`) are taken wherever rows are. Their tiles are
+computed there, by the same methods of the kernel: what these do to a tile has one
+name in NumPy and torch (`_array.namespace`). Results are on the host.
 """
 
 from __future__ import annotations
@@ -26,12 +30,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, hstack, issparse
 
-from . import _core
+from . import _array, _core, _products
+from ._array import namespace
 from ._threads import Workers
 
 __all__ = [
     "KERNELS", "RBF", "Exponential", "Function", "Kernel", "Laplacian", "Linear", "Points", "Poly", "Precomputed",
-    "Sigmoid", "centre_of", "get_kernel", "kernel_dot", "kernel_matrix", "reach",
+    "Sigmoid", "centre_of", "device_of", "get_kernel", "kernel_dot", "kernel_matrix", "prepared", "reach",
+    "variance_of",
 ]  # fmt: skip
 
 Array = NDArray[np.floating]
@@ -43,12 +49,17 @@ _DENSE_FROM = 0.03  # share of entries from which sparse rows are worth multiply
 
 
 class Kernel(ABC):
-    """A kernel as a map of a matrix product; see the module."""
+    """A kernel as a map of a matrix product; see the module.
+
+    `complete`, `flip`, `combine` and `apply` are given NumPy arrays, or torch tensors
+    where rows are on a device.
+    """
 
     name: ClassVar[str]
     extra: ClassVar[int] = 0  # columns that `left` adds
     shift_invariant: ClassVar[bool] = False  # so that rows may be centred, which saves digits
     takes_sparse: ClassVar[bool] = True  # as the right side of `combine`
+    fused: ClassVar[bool] = False  # whether a device may compute its sums in one go; a subclass speaks for itself
 
     @abstractmethod
     def scale(self) -> float:
@@ -69,7 +80,7 @@ class Kernel(ABC):
         """What the map is applied to, for all pairs of rows: left · rightᵀ, in a buffer that is used again."""
         if issparse(right):
             return np.ascontiguousarray((right @ left.T).T)
-        return np.dot(left, right.T, out=_in(buffer, left, right))
+        return _products.outer_product(left, right, _in(buffer, left, right))  # type: ignore[no-any-return]
 
     def apply(self, tile: Array, compiled: bool = False) -> None:  # noqa: B027 (optional)
         """The elementwise map, in place."""
@@ -113,7 +124,7 @@ class _WithGamma(Kernel):
     def settled(self, X: Any, weight: NDArray[np.float64]) -> Kernel:
         gamma = self.gamma
         if isinstance(gamma, str) and gamma == "scale":
-            variance = _variance(X, weight)
+            variance = variance_of(X, weight)
             with np.errstate(over="ignore"):
                 gamma = float(1.0 / np.float64(X.shape[1] * variance)) if variance > 0 else 1.0
             if not math.isfinite(gamma):
@@ -146,6 +157,7 @@ class RBF(_WithGamma):
 
     sigma: float | None = None
     name = "rbf"
+    fused = True
     extra = 2
     shift_invariant = True
 
@@ -160,11 +172,11 @@ class RBF(_WithGamma):
         return math.sqrt(2.0 * self.gamma)
 
     def complete(self, rows: Array, d: int) -> None:
-        rows[:, d] = -0.5 * np.einsum("ij,ij->i", rows[:, :d], rows[:, :d], dtype=np.float64)
+        rows[:, d] = -0.5 * _products.row_squares(rows[:, :d])
         rows[:, d + 1] = 1.0
 
     def flip(self, left: Array) -> Array:
-        right = left.copy()
+        right = _products.copied(left)
         right[:, -2], right[:, -1] = left[:, -1], left[:, -2]
         return right
 
@@ -175,7 +187,7 @@ class RBF(_WithGamma):
         if compiled and tile.dtype == np.float32:
             _core.tile_loops.exp_of_negative(tile)
         else:
-            np.exp(tile, out=tile)
+            namespace(tile).exp(tile, out=tile)
 
     def diagonal(self, X: Any) -> NDArray[np.float64]:
         return np.ones(X.shape[0])
@@ -208,9 +220,10 @@ class Exponential(_WithGamma):
         return math.sqrt(2.0) * float(self.gamma)
 
     def apply(self, tile: Array, compiled: bool = False) -> None:
-        np.abs(tile, out=tile)  # γ²‖a − b‖², below 0 by rounding only
-        np.sqrt(tile, out=tile)
-        np.negative(tile, out=tile)
+        xp = namespace(tile)
+        xp.abs(tile, out=tile)  # γ²‖a − b‖², below 0 by rounding only
+        xp.sqrt(tile, out=tile)
+        xp.negative(tile, out=tile)
         RBF.apply(self, tile, compiled)  # type: ignore[arg-type]
 
 
@@ -237,6 +250,8 @@ class Laplacian(_WithGamma):
 
     def combine(self, left: Array, right: Any, buffer: Callable[[int, Any], Array], compiled: bool = False) -> Array:
         out = _in(buffer, left, right)
+        if _array.is_tensor(left):
+            return _products.minus_l1(left, right, out)  # type: ignore[no-any-return]
         columns = np.ascontiguousarray(right.T)
         if compiled:
             _core.tile_loops.minus_l1(left, columns, out)
@@ -282,17 +297,17 @@ class Poly(_WithGamma):
         rows[:, d] = self.coef0
 
     def flip(self, left: Array) -> Array:
-        right = left.copy()
+        right = _products.copied(left)
         right[:, -1] = 1.0
         return right
 
     def flip_back(self, right: Array) -> Array:
-        left = right.copy()
+        left = _products.copied(right)
         left[:, -1] = self.coef0
         return left
 
     def apply(self, tile: Array, compiled: bool = False) -> None:
-        np.power(tile, int(self.degree), out=tile)
+        namespace(tile).pow(tile, int(self.degree), out=tile)
 
     def diagonal(self, X: Any) -> NDArray[np.float64]:
         return np.asarray((self.gamma * _squares(X) + self.coef0) ** self.degree)
@@ -324,7 +339,7 @@ class Sigmoid(_WithGamma):
         return super().settled(X, weight)
 
     def apply(self, tile: Array, compiled: bool = False) -> None:
-        np.tanh(tile, out=tile)
+        namespace(tile).tanh(tile, out=tile)
 
     def diagonal(self, X: Any) -> NDArray[np.float64]:
         return np.tanh(self.gamma * _squares(X) + self.coef0)
@@ -472,11 +487,15 @@ def centre_of(kernel: Kernel, X: Any) -> NDArray[np.float64] | None:
     """What to subtract from the rows, for kernels that see differences only."""
     if not kernel.shift_invariant or issparse(X):
         return None
+    if isinstance(X, _array.Rows):
+        return X.centre()
     return np.asarray(X.mean(axis=0, dtype=np.float64)).astype(X.dtype)
 
 
 def reach(kernel: Any, X: Any, centre: NDArray[np.floating] | None, of: Callable[[Any], Any] = np.max) -> float:
     """The largest (or mean) γ‖x‖² of centred rows, which says how many digits a distance loses."""
+    if isinstance(X, _array.Rows):
+        return float(kernel.gamma) * float(of(X.squares(centre)))
     parts = []
     for start in range(0, X.shape[0], 4096):
         some = X[start : start + 4096]
@@ -496,6 +515,7 @@ def kernel_dot(
     workers: Workers | None = None,
     compiled: bool = False,
     shift: float = 0.0,
+    precision: str | None = None,
 ) -> NDArray[np.float64]:
     """K(A, B) · V in tiles, in bounded memory.
 
@@ -503,9 +523,11 @@ def kernel_dot(
     ----------
     kernel : a settled kernel
     A, B : ndarray or CSR of shapes (p, d) and (q, d), or `Points` of the kernel
-        With `Precomputed`, A is K(A, B) itself and B is not looked at.
+        Where one of them is on a device (`_array.Rows` or `_products.Points`), the
+        product is computed there. With `Precomputed`, A is K(A, B) itself and B is
+        not looked at.
     V : ndarray of shape (q,) or (q, k)
-    dtype : float32 or float64, default: that of A
+    dtype : float32 or float64, default: that of A; on a device float32
         Of the tiles; sums over tiles are in float64.
     workers : Workers, optional
         Threads over tiles; none: as many as there are cores, where it pays.
@@ -514,6 +536,12 @@ def kernel_dot(
     shift : float, default=0.0
         A number that most kernel values are near to. Sums are taken over what they
         differ from it, which saves digits in float32 where much cancels.
+    precision : "high", "fast" or None, default=None
+        Of the RBF kernel on a device with tensor cores, in float32: "fast" rounds rows
+        to 11 bits, "high" (also None) keeps 22 of float32's 24. Sums have an error of
+        some 3e-4 ("fast") and 3e-7 ("high") of Σ K|v|, which grows with γ‖x‖² of the
+        centred rows: to 1e-3 at 8, from where on "fast" is computed as "high", and to
+        4e-5 at 170, twice that of plain float32. Other cases have no use for it.
 
     Returns
     -------
@@ -527,12 +555,18 @@ def kernel_dot(
     >>> kernel_dot(RBF(gamma=1.0), X, X, np.ones(3)).round(4)
     array([1.368 , 1.3862, 1.0184])
     """
+    if precision not in _products.PRECISIONS:
+        raise ValueError(f"precision={precision!r} must be 'high', 'fast' or None.")
     if isinstance(kernel, Precomputed):
         return np.asarray(A @ V, dtype=np.float64)
     if V.shape[0] == 0:
-        return np.zeros((A.n if isinstance(A, Points) else A.shape[0], *V.shape[1:]))
+        return np.zeros((_count(A), *V.shape[1:]))
     if isinstance(kernel, Function):
         return _function_dot(kernel, A, B, V)
+    if (device := device_of(A, B)) is not None:
+        A, B = _device_points(kernel, A, B, dtype)
+        V = _array.put(V, device, B.dtype)
+        return np.asarray(_array.to_host(_products.dot(kernel, A, B, V, shift, precision=precision)))
     A, B = _points(kernel, A, B, dtype)
     common = shift * V.sum(axis=0, dtype=np.float64)
     V = np.ascontiguousarray(V, dtype=B.dtype)
@@ -576,7 +610,13 @@ def kernel_matrix(
             return K.astype(dtype or np.float64, copy=False)
         out[...] = K
         return out
-    symmetric = A is B and (A.n if isinstance(A, Points) else A.shape[0]) > 8 * TILE  # below, mirroring costs more
+    if device_of(A, B) is not None:
+        K = np.asarray(_array.to_host(_products.block(kernel, *_device_points(kernel, A, B, dtype))))
+        if out is None:
+            return K
+        out[...] = K
+        return out
+    symmetric = A is B and _count(A) > 8 * TILE  # below, mirroring costs more
     A, B = _points(kernel, A, B, dtype)
     if out is None:
         out = np.empty((A.n, B.n), A.dtype)
@@ -622,6 +662,36 @@ def _points(kernel: Kernel, A: Any, B: Any, dtype: Any) -> tuple[Points, Points]
     return A, B
 
 
+def device_of(*sides: Any) -> Any:
+    """The device that one of the sides is on, or None."""
+    return next((side.device for side in sides if isinstance(side, _array.Rows | _products.Points)), None)
+
+
+def prepared(kernel: Kernel, X: Any, dtype: Any, centre: NDArray[np.float64] | None = None, budget: int = 0) -> Any:
+    """Rows made ready for the kernel where they are; parameters as in `Points`."""
+    if isinstance(X, _array.Rows):
+        return _products.Points(kernel, X, dtype, centre)
+    return Points(kernel, X, dtype, centre, budget)
+
+
+def _device_points(kernel: Kernel, A: Any, B: Any, dtype: Any) -> tuple[_products.Points, _products.Points]:
+    """As `_points`, on the device that one of the sides is on; the other is put there."""
+    device, known, same = device_of(A, B), _products.Points, A is B
+    dtype = dtype or next((side.dtype for side in (A, B) if isinstance(side, known)), np.float32)
+    if not isinstance(B, known):
+        B = _array.Rows.put(B, device)
+        B = known(kernel, B, dtype, A.centre if isinstance(A, known) else centre_of(kernel, B))
+    if same:
+        return B, B
+    if not isinstance(A, known):
+        A = known(kernel, _array.Rows.put(A, device), dtype, B.centre)
+    return A, B
+
+
+def _count(A: Any) -> int:
+    return int(A.n if isinstance(A, Points | _products.Points) else A.shape[0])
+
+
 def _function_dot(kernel: Function, A: Any, B: Any, V: Array) -> NDArray[np.float64]:
     step = max(1, (16 << 20) // max(1, B.shape[0]))
     parts = [kernel.matrix(A[i : i + step], B) @ V for i in range(0, A.shape[0], step)]
@@ -632,11 +702,13 @@ def _squares(X: Any) -> NDArray[np.float64]:
     if issparse(X):
         X = X.astype(np.float64)
         return np.asarray(X.multiply(X).sum(axis=1)).ravel()
-    return np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    return X.squares() if isinstance(X, _array.Rows) else np.einsum("ij,ij->i", X, X, dtype=np.float64)
 
 
-def _variance(X: Any, weight: NDArray[np.float64]) -> float:
+def variance_of(X: Any, weight: NDArray[np.float64]) -> float:
     """The variance of all entries of X, rows counted by their weight."""
+    if isinstance(X, _array.Rows):
+        return X.variance(weight)
     total, first, second = float(weight.sum()) * X.shape[1], 0.0, 0.0
     if issparse(X):
         each = np.repeat(weight, np.diff(X.indptr))

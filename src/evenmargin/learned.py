@@ -25,6 +25,9 @@ from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import column_or_1d, indexable
 
+from ._array import to_host
+from ._collections import refuse_dask
+from ._door import on_device
 from ._progress import progress_bars
 from ._validation import (
     Interval,
@@ -95,7 +98,8 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         few rows hardly changes with weights: "neg_log_loss" or "roc_auc" see more.
         It is given `sample_weight` where `fit` is.
     n_jobs : int or None, default=None
-        Fits at a time. The result does not depend on it.
+        Fits at a time; one, where the estimator runs on a GPU. The result does not depend
+        on it.
     random_state : int, RandomState or None, default=None
     refit : bool, default=True
         Fit the best weights again with all rows, where held-out rows get a weight
@@ -120,6 +124,11 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Of a classifier.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
+
+    Notes
+    -----
+    X may be a tensor where the estimator takes one; what it predicts is handed on as it
+    is. Weights are searched for on the CPU, and `weights_` is a NumPy array.
 
     References
     ----------
@@ -192,7 +201,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
+        X : array-like, sparse matrix or torch tensor of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
             A factor of all weights that are tried, and of the score.
@@ -209,6 +218,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             )
         if self.cv is not None and not self.refit:
             raise ValueError("With cv there is a fit for each fold and none to keep: use refit=True.")
+        refuse_dask(X)
         X, y = indexable(X, self._target(y))
         weight = check_weights(sample_weight, y.size)
         rng = np.random.default_rng(seed_from(self.random_state))
@@ -230,7 +240,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
+        X : array-like, sparse matrix or torch tensor of shape (n_samples, n_features)
 
         Returns
         -------
@@ -245,7 +255,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
+        X : array-like, sparse matrix or torch tensor of shape (n_samples, n_features)
 
         Returns
         -------
@@ -260,7 +270,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
+        X : array-like, sparse matrix or torch tensor of shape (n_samples, n_features)
 
         Returns
         -------
@@ -275,7 +285,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
+        X : array-like, sparse matrix or torch tensor of shape (n_samples, n_features)
 
         Returns
         -------
@@ -290,7 +300,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
+        X : array-like, sparse matrix or torch tensor of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
 
@@ -332,7 +342,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         if is_classifier(self.estimator):
             return check_labels(y)
-        y = column_or_1d(y, warn=True)
+        y = column_or_1d(to_host(y), warn=True)
         assert_all_finite(y, input_name="y")
         return np.asarray(y)
 
@@ -376,7 +386,8 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             found = around * np.exp(np.clip(steps - steps.max(), -700.0, 0.0))  # only ratios count
             return np.asarray(found / np.average(found, weights=trial.weight[learned]))
 
-        with Parallel(n_jobs=self.n_jobs) as parallel, progress_bars(bool(self.verbose)) as open_bar:
+        n_jobs = 1 if on_device(trial.estimator, trial.X) else self.n_jobs
+        with Parallel(n_jobs=n_jobs) as parallel, progress_bars(bool(self.verbose)) as open_bar:
             report = open_bar("rounds")
             for turn in range(int(self.rounds) + 1):
                 if turn == 0:
@@ -416,7 +427,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if rule.scheme in ("same_class", 7) and not is_classifier(self.estimator):
             raise ValueError(f"start={self.start!r} needs classes, and a regressor has none: choose another scheme.")
         X, y = safe_split(trial.estimator, trial.X, trial.y, learned)
-        found = rule.fit_weights(X, y if is_classifier(self.estimator) else None, trial.weight[learned])
+        found = to_host(rule.fit_weights(X, y if is_classifier(self.estimator) else None, trial.weight[learned]))
         return np.asarray(found / np.average(found, weights=trial.weight[learned]))
 
 

@@ -11,6 +11,8 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from ._binary import binary_task, effective_C, one_vs_rest
+from ._collections import by_blocks, elsewhere, is_dask
+from ._door import enter
 from ._machine import Machine, same_classes
 from ._progress import Report, progress_bars
 from ._threads import one_blas_thread
@@ -112,8 +114,17 @@ class LinearSVM(Machine):
     history_ : list of dict
         Objective, gap or ROC-AUC at each check; for several classes a list
         of such lists.
+    rounds_ : int
+        After a fit on dask collections: how often it went over all rows to solve. The
+        passes that read, survey and hold the table come on top.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
+
+    Notes
+    -----
+    Tensors are taken to the CPU, and what is found stays there, with NumPy. Predictions
+    for a tensor on a GPU are tensors there, but for labels that are text. Tensors on the
+    CPU are taken for arrays unless scikit-learn's array API dispatch is on.
 
     See Also
     --------
@@ -136,7 +147,9 @@ class LinearSVM(Machine):
     intercept_: NDArray[np.floating]
     n_iter_: int
     solver_: str
+    rounds_: int
     _stream: dict[str, Any]
+    _trails: list[dict[str, Any]] | None
 
     _parameter_constraints: dict[str, list[Any]] = {
         "C": [Interval(Real, 0, None, closed="neither")],
@@ -197,8 +210,11 @@ class LinearSVM(Machine):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            C-contiguous float32 and float64 arrays are used as they are.
+        X : array-like, CSR matrix, torch tensor, dask array or dask frame of shape (n_samples, n_features)
+            C-contiguous float32 and float64 arrays are used as they are. Of a dask
+            collection only sums travel (`evenmargin.distributed`): hinge, squared
+            hinge and log by Newton's method, to the same optimum; by L-BFGS, in many
+            more rounds, where there are more than 2 000 columns.
         y : array-like of shape (n_samples,)
             Two or more classes, numbers or strings.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -207,6 +223,10 @@ class LinearSVM(Machine):
         -------
         self
         """
+        if is_dask(X):
+            solver, solutions = elsewhere("fit_linear")(self, X, y, sample_weight)
+            self._warn_unless_converged(solver, [(solution, np.inf) for solution in solutions], float(self.tol))
+            return self
         X, y, weight, classes = drop_weightless(*validate_training(self, X, y, sample_weight))
         self._warn_if_reversed()
         seed, tasks = seed_from(self.random_state), one_vs_rest(classes)
@@ -263,7 +283,7 @@ class LinearSVM(Machine):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, CSR matrix or torch tensor of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         classes : array-like of shape (n_classes,), default=None
             All classes of the stream; needed in the first call.
@@ -275,6 +295,8 @@ class LinearSVM(Machine):
         """
         if self.density is not None:
             raise ValueError("density needs all rows at once: use fit, or give the weights as sample_weight.")
+        if is_dask(X):
+            raise ValueError("partial_fit takes a batch that is in memory: give dask collections to fit.")
         first = not hasattr(self, "_stream")
         X, y, weight, seen = validate_training(self, X, y, sample_weight, reset=first)
         known = self._known_classes(classes)
@@ -316,24 +338,26 @@ class LinearSVM(Machine):
         self._half = None
         return self
 
+    @by_blocks
     def decision_function(self, X: Any) -> NDArray[np.floating]:
         """Signed scores w·x + b, above 0 for `classes_[1]` of two classes.
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, CSR matrix or torch tensor of shape (n_samples, n_features)
 
         Returns
         -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        ndarray or tensor of shape (n_samples,) or (n_samples, n_classes)
         """
         check_is_fitted(self)
+        X, home = enter(X, plain=True)
         X = validate_rows(self, X)
         with np.errstate(over="ignore", invalid="ignore"):
             scores = np.asarray(X @ self.coef_.T) + self.intercept_
         if np.isnan(scores).any():
             raise ValueError(f"X has values up to {abs(X).max():.1e}, so large that a score overflows {X.dtype}.")
-        return scores.ravel() if scores.shape[1] == 1 else scores
+        return home.give(scores.ravel() if scores.shape[1] == 1 else scores)
 
     def _split_decision(self, X: Any) -> tuple[NDArray[np.floating], NDArray[np.floating], float]:
         """The parts of the score that come from rows of `classes_[1]` and of `classes_[0]`, and the intercept."""
@@ -397,6 +421,9 @@ class LinearSVM(Machine):
         self.classes_, self.coef_, self.intercept_ = classes, coef, intercept
         self._record(solver, solutions)
         self._alphas = [solution.alpha for solution in solutions] if self.warm_start else None
+        self._trails = None
+        if hasattr(self, "rounds_"):
+            del self.rounds_
 
 
 def _go_on(control: Control, before: Any, place: int, problem: Problem, sign: float) -> None:

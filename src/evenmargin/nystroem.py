@@ -23,17 +23,21 @@ from scipy.linalg import eigh
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from . import _array, _products
+from ._collections import elsewhere, is_dask
+from ._door import Portable, enter, in_kind
 from ._threads import Workers, count_threads, one_blas_thread
 from ._validation import (
     Interval,
     StrOptions,
     check_is_fitted,
+    check_same_kind,
     fit_context,
     seed_from,
     validate_rows,
     validate_training,
 )
-from .kernels import RBF, Function, Kernel, Points, Precomputed, centre_of, get_kernel, kernel_matrix, reach
+from .kernels import RBF, Function, Kernel, Precomputed, centre_of, get_kernel, kernel_matrix, prepared, reach
 
 __all__ = ["StratifiedNystroem"]
 
@@ -42,7 +46,7 @@ _TILE = 512  # rows at a time
 _HELD = 64 << 20  # bytes of prepared landmarks that a call may hold
 
 
-class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Features whose inner products are nearly a kernel, with landmarks from every class.
 
     Before a `LinearSVM` it makes a kernel machine for many rows: time and memory
@@ -66,11 +70,17 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     n_jobs : int or None, default=None
         Threads over tiles of rows; None or −1 takes all cores. The answer does not
         depend on it.
+    device : None, "cpu", "cuda" or "cuda:0", default=None
+        Where to compute features. None: where X is, which is a GPU for a CUDA tensor;
+        its features are a tensor there. Landmarks are drawn on the CPU, the same ones,
+        and features are the same up to rounding, and to their signs where gamma="scale"
+        is rounded differently.
 
     Attributes
     ----------
     components_ : ndarray or CSR of shape (landmarks, n_features)
-        The landmarks. With a precomputed kernel, their kernel values.
+        The landmarks. With a precomputed kernel, their kernel values. (After a fit
+        to a tensor this and what follows are tensors.)
     component_indices_ : ndarray of shape (landmarks,)
         Which rows they are, ascending; none twice.
     normalization_ : ndarray of shape (features out, landmarks)
@@ -115,6 +125,7 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         "stratify": [StrOptions({"balanced", "proportional"}), dict, None],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
+        "device": [str, None],
     }
 
     def __init__(
@@ -128,6 +139,7 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         stratify: Any = "balanced",
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str | None = None,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -137,6 +149,7 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.stratify = stratify
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.device = device
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> StratifiedNystroem:
@@ -144,7 +157,9 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, CSR matrix, tensor, dask array or dask frame of shape (n_samples, n_features)
+            Of dask collections only landmarks travel. They are drawn by the same chances
+            from other numbers, which depend on how the rows are cut into partitions.
         y : array-like of shape (n_samples,), default=None
             Classes. Not looked at where `stratify` is None.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -159,20 +174,27 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         blind = y is None or self.stratify is None
         if isinstance(self.stratify, Mapping) and y is None:
             raise ValueError("stratify names labels, so fit needs the classes of the rows: call fit(X, y).")
+        if is_dask(X):
+            return elsewhere("fit_nystroem")(self, X, None if blind else y, sample_weight)  # type: ignore[no-any-return]
+        kernel = get_kernel(self.kernel, self.gamma, self.degree, self.coef0)
+        X, home = enter(X, self.device, plain=isinstance(kernel, Precomputed | Function))
         shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
         labels = np.zeros(shape[:1] or (1,), np.int8) if blind else y
         X, labels, weight, classes = validate_training(self, X, labels, sample_weight)
         if not weight.any():
             raise ValueError("All sample weights are zero: no row is left to be a landmark.")
-        kernel = get_kernel(self.kernel, self.gamma, self.degree, self.coef0).settled(X, weight)
+        kernel = kernel.settled(X, weight)
         if isinstance(kernel, Precomputed) and X.shape[0] != X.shape[1]:
             raise ValueError(f"kernel='precomputed' needs a square matrix to fit, not {X.shape[0]} × {X.shape[1]}.")
         codes = np.searchsorted(classes, labels)
-        counts = self._counts(codes, weight, classes, blind)
+        sizes = np.bincount(codes[weight > 0], minlength=classes.size)
+        totals = np.asarray(np.bincount(codes, weights=weight, minlength=classes.size), dtype=np.float64)
+        counts = self._counts(sizes, totals / weight.sum(), classes, blind)
         rng = np.random.default_rng(seed_from(self.random_state))
         drawn = _draw(codes, weight, counts, rng)
-        self.kernel_, self.component_indices_, self.components_ = kernel, drawn, X[drawn]
-        self.normalization_ = self._normalization(X.dtype)
+        with in_kind(self, home):
+            self.kernel_, self.component_indices_, self.components_ = kernel, drawn, X[drawn]
+            self.normalization_ = self._normalization(X.dtype)
         return self
 
     def transform(self, X: Any) -> NDArray[np.floating]:
@@ -180,19 +202,34 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, CSR matrix, tensor, dask array or dask frame of shape (n_samples, n_features)
             With a precomputed kernel, kernel values with all rows of the fit.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features_out)
-            In float32 if X is.
+            In float32 if X is; a tensor on its device, if X is one. Of a dask array a
+            lazy one with its chunks, of a dask frame a frame with its index.
         """
         check_is_fitted(self)
+        if is_dask(X):
+            return elsewhere("transform_nystroem")(self, X)  # type: ignore[no-any-return]
+        check_same_kind(self, X, "normalization_", "transform")
+        X, home = enter(X, self._place, plain=isinstance(self.kernel_, Precomputed | Function))
         X = validate_rows(self, X)
-        into = np.ascontiguousarray(self.normalization_.T)
+        features = self._features_on_device(X, home) if isinstance(X, _array.Rows) else self._features(X)
+        return home.give(features)
+
+    @property
+    def _place(self) -> Any:
+        """Where rows go: the given device, or the one of the tensors that it was fitted to."""
+        fitted = self.normalization_
+        return fitted.device if self.device is None and _array.is_tensor(fitted) else self.device
+
+    def _features(self, X: Any) -> NDArray[np.floating]:
+        into = np.ascontiguousarray(_array.to_host(self.normalization_).T)
         if isinstance(self.kernel_, Precomputed):
-            return np.asarray(X[:, self.component_indices_] @ into.astype(X.dtype))
+            return np.asarray(X[:, _array.to_host(self.component_indices_)] @ into.astype(X.dtype))
         right, dtype = self._right(X)
         into, count = into.astype(dtype), into.shape[0]
         out = np.empty((X.shape[0], into.shape[1]), X.dtype)
@@ -212,6 +249,23 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             pool.each(task, range(0, X.shape[0], _TILE))
         return out
 
+    def _features_on_device(self, X: _array.Rows, home: _array.Home) -> Any:
+        """The same on a device, as a tensor; or piece by piece to the host, where X came from there."""
+        right, dtype = self._right(X)
+        into = _array.put(np.ascontiguousarray(_array.to_host(self.normalization_).T), X.device, dtype)
+        n, count = X.shape[0], into.shape[1]
+        if home.device is None:
+            out: Any = np.empty((n, count), X.dtype)
+        else:
+            with _array.enough_memory(X.device, f"{n} rows of {count} features"):
+                out = X.tensor.new_empty((n, count))
+        step = max(_TILE, _array.PASS // count)
+        for i in range(0, n, step):
+            rows = _products.Points(self.kernel_, X[i : i + step], dtype, right.centre)
+            found = _products.dot(self.kernel_, rows, right, into, wide=False)
+            out[i : i + step] = _array.fetch(found) if home.device is None else found
+        return out
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = isinstance(self.kernel, Precomputed) or self.kernel == "precomputed"
@@ -224,21 +278,19 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return int(self.normalization_.shape[0])
 
     def _counts(
-        self, codes: NDArray[np.intp], weight: NDArray[np.float64], classes: NDArray[Any], blind: bool
+        self, sizes: NDArray[np.intp], share: NDArray[np.float64], classes: NDArray[Any], blind: bool
     ) -> NDArray[np.intp]:
-        """Landmarks of each class."""
-        sizes = np.bincount(codes[weight > 0], minlength=classes.size)
+        """Landmarks of each class, from how many rows it has and which share of the weight."""
         if isinstance(self.stratify, Mapping):
             return _given_counts(self.stratify, sizes, classes)
         total = min(int(self.n_components), int(sizes.sum()))
         if blind or self.stratify == "balanced":
             return _even_counts(sizes, total)
-        share = np.asarray(np.bincount(codes, weights=weight, minlength=classes.size), dtype=np.float64) / weight.sum()
         return _proportional_counts(sizes, share, total)
 
     def _normalization(self, dtype: Any) -> NDArray[np.float64]:
         """diag(λ)^(−1/2) · Uᵀ of the landmarks' kernel matrix, without what is lost in rounding."""
-        L = self.components_
+        L = _array.to_host(self.components_)  # here: eigenvectors may turn their signs for another rounding
         if isinstance(self.kernel_, Precomputed):
             K = np.asarray(L.toarray() if issparse(L) else L)[:, self.component_indices_].astype(np.float64)
         else:
@@ -258,12 +310,13 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _right(self, X: Any) -> tuple[Any, np.dtype[Any]]:
         """The landmarks made ready, and the precision of tiles: float64 where float32 would lose distances."""
         L, kernel, dtype = self.components_, self.kernel_, X.dtype
+        L = _array.Rows.put(L, X.device) if isinstance(X, _array.Rows) else _array.to_host(L)
         if isinstance(kernel, Function):
             return L, np.dtype(np.float64)
         centre = None if issparse(X) or issparse(L) else centre_of(kernel, L)
         if isinstance(kernel, RBF) and reach(kernel, L, centre) * np.finfo(dtype).eps > _LOST:
             dtype = np.dtype(np.float64)
-        return Points(kernel, L, dtype, centre, budget=_HELD), dtype
+        return prepared(kernel, L, dtype, centre, budget=_HELD), dtype
 
 
 def _even_counts(sizes: NDArray[np.intp], total: int) -> NDArray[np.intp]:

@@ -1,7 +1,8 @@
 """The machines of the papers, each a few lines that compose the parts.
 
 Every function takes its paper's own parameter names and returns an unfitted
-estimator. The papers:
+estimator; what a paper does not speak of is set on that, for example
+``ksgd().set_params(device="cuda")``. The papers:
 
 - log-loss: Shuxia Lu and Mi Zhou, "Log-loss SVM Classification for Imbalanced
   Data". `lsgd`, `wlsgd`, `ksgd`, `wksgd`.

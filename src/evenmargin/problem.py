@@ -19,11 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from . import _core
+from . import _array, _core
 from .kernels import Precomputed, kernel_dot
 from .losses import values
 
 __all__ = ["KernelProblem", "Problem", "Solution", "Status"]
+
+EXACT = 1 << 30  # kernel values that a device computes in float64, where rows are: some hundredths of a second
 
 
 class Status(StrEnum):
@@ -173,7 +175,10 @@ class KernelProblem(Problem):
         some = np.flatnonzero(w)
         if isinstance(self.kernel, Precomputed):
             return kernel_dot(self.kernel, X[:, some], None, w[some])
-        return kernel_dot(self.kernel, X, self.X[some], w[some], workers=self.workers, compiled=True)
+        # On a device too in the dtype of X, where that is not felt: a gap may be asked for to the last digits.
+        away = isinstance(self.X, _array.Rows)
+        dtype = np.float32 if away and X.shape[0] * some.size > EXACT else X.dtype
+        return kernel_dot(self.kernel, X, self.X[some], w[some], dtype=dtype, workers=self.workers, compiled=True)
 
     def scores(self, w: NDArray[np.floating], b: float) -> NDArray[np.float64]:
         return self.product(w) + b

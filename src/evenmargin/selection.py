@@ -29,12 +29,15 @@ from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import indexable
 
+from ._array import to_host
+from ._collections import refuse_dask
+from ._door import on_device
 from ._frames import FramesTravel
 from ._progress import progress_bars
 from ._scoring import Scorers
 from ._shared import share
 from ._threads import Workers, count_threads
-from ._trials import Sheet, Trials
+from ._trials import Sheet, Trials, for_scorers
 from ._validation import Interval, StrOptions, available_if, check_is_fitted, check_method_params, fit_context
 from .papers import cost_sensitive_pegasos
 from .stopping import AUCHalting, improvement_waits, waiting_time
@@ -73,6 +76,8 @@ class SharedGridSearch(FramesTravel, MetaEstimatorMixin, BaseEstimator):  # type
     cv=None. Transformers are fitted once for each fold and setting. There is one
     kernel matrix for each kernel, folds are parts of it, machines of growing C start
     from one another, and z or thresholds are chosen from the scores of one machine.
+    Where the machine has a device, or X is a CUDA tensor, X is put there once and
+    kernel matrices are computed there.
     Other estimators, losses and solvers are fitted one by one, in threads.
 
     Parameters
@@ -85,7 +90,7 @@ class SharedGridSearch(FramesTravel, MetaEstimatorMixin, BaseEstimator):  # type
         One metric or several. None: the estimator's own `score`.
     n_jobs : int or None, default=None
         Threads; None or −1 takes all cores, or OMP_NUM_THREADS. The answer does
-        not depend on it.
+        not depend on it. A device does one fit at a time.
     refit : bool, str or callable, default=True
         Fit the best candidate to all rows. With several metrics, the name of the
         one that counts. A callable takes `cv_results_` and returns the index of
@@ -100,7 +105,8 @@ class SharedGridSearch(FramesTravel, MetaEstimatorMixin, BaseEstimator):  # type
     cache_size : float, default=1000.0
         Megabytes that kernel matrices may take: n² numbers of 4 bytes, of 8 where
         folds have up to 2 048 training rows, once or twice. Candidates that
-        need more are fitted one by one.
+        need more are fitted one by one. On a device one matrix may take six
+        tenths of the free memory there.
 
     Attributes
     ----------
@@ -129,7 +135,7 @@ class SharedGridSearch(FramesTravel, MetaEstimatorMixin, BaseEstimator):  # type
     -----
     Machines of up to 2 048 rows are solved to the last digits here as in
     `KernelSVM`. Larger ones are solved to `tol`, here in float32: rows whose score
-    is within tol of 0 may fall on either side.
+    is within tol of 0 may fall on either side. The same holds on a device.
 
     Examples
     --------
@@ -197,7 +203,7 @@ class SharedGridSearch(FramesTravel, MetaEstimatorMixin, BaseEstimator):  # type
 
         Parameters
         ----------
-        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
+        X : array-like, data frame, sparse matrix or tensor of shape (n_samples, n_features)
             As the estimator takes it.
         y : array-like of shape (n_samples,), default=None
         **params : dict
@@ -218,10 +224,11 @@ class SharedGridSearch(FramesTravel, MetaEstimatorMixin, BaseEstimator):  # type
         candidates = list(ParameterGrid(self.param_grid))
         if not candidates:
             raise ValueError("param_grid has no candidates: give a dict of parameters and values, or a list of them.")
-        X, y = indexable(X, y)
+        refuse_dask(X)
+        X, y = indexable(X, to_host(y))
         if y is not None:
             assert_all_finite(y, input_name="y")  # before a splitter looks at it
-        params = check_method_params(X, params)
+        params = check_method_params(X, {name: to_host(value) for name, value in params.items()})
         fit_params, split_params, score_params = self._route(params, scorers)
         splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         folds = list(splitter.split(X, y, **split_params))
@@ -260,7 +267,8 @@ class SharedGridSearch(FramesTravel, MetaEstimatorMixin, BaseEstimator):  # type
                     trials.plain(sheet, *rest[place])
                 done(1)
 
-            workers.each(task, range(len(rest)))
+            alone = on_device(trials.estimator, trials.X, trials.candidates)
+            (Workers(1) if alone else workers).each(task, range(len(rest)))
         self.n_shared_, self.shares_work_ = len(shared), not rest
         return sheet
 
@@ -386,8 +394,9 @@ class SharedGridSearch(FramesTravel, MetaEstimatorMixin, BaseEstimator):  # type
         if self.multimetric_ and not isinstance(self.refit, str):
             raise ValueError("With several metrics, score needs refit to name the one that counts; or ask scorer_.")
         scorer = self.scorer_[self.refit] if isinstance(self.scorer_, dict) else self.scorer_
-        rows = (X,) if y is None else (X, y)
-        found = scorer(self.best_estimator_, *rows, **given)
+        rows = (X,) if y is None else (X, to_host(y))
+        own = callable(self.scoring) and not hasattr(self.scoring, "_score_func")
+        found = scorer(self.best_estimator_ if own else for_scorers(self.best_estimator_, X), *rows, **given)
         return found[self.refit] if isinstance(found, dict) else found
 
     @available_if(_best_has("predict"))

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
@@ -32,6 +32,9 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import indexable
 
+from ._array import to_host
+from ._collections import by_blocks, refuse_dask
+from ._door import Classifier, kind_of, on_device
 from ._validation import (
     Interval,
     StrOptions,
@@ -57,7 +60,7 @@ _TILE = 2**22  # kernel values at a time: 32 MB
 _RESOLUTION = 1e-12  # rows whose scores are closer are apart by rounding only
 
 
-class ZAdjustedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """A support vector machine whose boundary is moved for the minority after training.
 
     A machine trained on classes of unequal size leaves too little room to the
@@ -98,7 +101,7 @@ class ZAdjustedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         taken to be on one scale. "prefit": `estimator` is fitted; choose on the
         rows given to `fit`.
     n_jobs : int or None, default=None
-        Folds fitted at a time.
+        Folds fitted at a time; one, where the machine runs on a GPU.
 
     Attributes
     ----------
@@ -120,6 +123,13 @@ class ZAdjustedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         All z, or thresholds, around the chosen one that are as good.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
+
+    Notes
+    -----
+    Rows may be tensors where the estimator takes them: of a KernelSVM on a GPU kernel
+    values stay there, z is chosen on the CPU, and scores and labels come back as
+    tensors. Tensors on the CPU are taken for arrays unless scikit-learn's array API
+    dispatch is on.
 
     See Also
     --------
@@ -191,7 +201,7 @@ class ZAdjustedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
+        X : array-like, sparse matrix or torch tensor of shape (n_samples, n_features)
             As the estimator takes it; square for precomputed kernels.
         y : array-like of shape (n_samples,)
             Two classes, numbers or strings.
@@ -206,7 +216,8 @@ class ZAdjustedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         """
         estimator, metric = self._estimator(), get_metric(self.metric)
         self._check_choices(estimator)
-        X, y = indexable(X, y)
+        refuse_dask(X)
+        X, y = indexable(X, to_host(y))
         y = check_labels(y)
         weight = check_weights(sample_weight, y.size)
         params, split_params = self._route(estimator, None if sample_weight is None else weight, fit_params)
@@ -244,16 +255,17 @@ class ZAdjustedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
                 setattr(self, name, getattr(fitted, name))
         return self
 
+    @by_blocks
     def decision_function(self, X: Any) -> Array:
         """Adjusted scores, above 0 for `classes_[1]`.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
+        X : array-like, sparse matrix or torch tensor of shape (n_samples, n_features)
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray or tensor of shape (n_samples,)
         """
         check_is_fitted(self)
         minority = int(self.minority_ == self.classes_[1])
@@ -263,24 +275,25 @@ class ZAdjustedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
                 score = self.z_ * p + q
         else:
             score = _parts("threshold", self.estimator_, X, minority)[0] - self.threshold_
-        if minority == 1:
-            return score
-        # 0 is for the majority, which is above 0 here.
-        return np.where(score == 0.0, np.nextafter(0.0, 1.0), -score)
+        if minority == 0:  # 0 is for the majority, which is above 0 here
+            score = np.where(score == 0.0, np.nextafter(0.0, 1.0), -score)
+        return kind_of(X).give(score)
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each row; a score of exactly 0 is the majority's.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
+        X : array-like, sparse matrix or torch tensor of shape (n_samples, n_features)
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray or tensor of shape (n_samples,)
+            Labels that are text stay with NumPy.
         """
-        above = self.decision_function(X) > 0
-        return np.asarray(self.classes_[above.astype(np.intp)])
+        above = to_host(self.decision_function(X)) > 0
+        return kind_of(X).give(np.asarray(self.classes_[above.astype(np.intp)]))
 
     def get_metadata_routing(self) -> MetadataRouter:
         """What the estimator and the splitter ask for.
@@ -365,7 +378,7 @@ class ZAdjustedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             splits = check_cv(self.cv, y, classifier=True).split(X, y, **split_params)
             folds = [(every[train], every[test]) for train, test in splits]
             folds = [(train[weighs[train]], test[weighs[test]]) for train, test in folds]
-        each = Parallel(n_jobs=self.n_jobs)(
+        each = Parallel(n_jobs=1 if on_device(estimator, X) else self.n_jobs)(
             delayed(_fold)(self.method, clone(estimator), X, y, train, test, params, minority) for train, test in folds
         )
         parts = tuple(np.concatenate(part) for part in zip(*each, strict=True))
@@ -426,9 +439,9 @@ def _parts(method: str, estimator: Any, X: Any, minority: int) -> tuple[Array, .
     """(p, q), or the score alone for "threshold", with classes_[minority] as the positive class."""
     if method == "threshold":
         if hasattr(estimator, "decision_function"):
-            score = np.asarray(estimator.decision_function(X), dtype=np.float64)
+            score = to_host(estimator.decision_function(X), np.float64)
             return (score if minority == 1 else -score,)
-        return (np.asarray(estimator.predict_proba(X)[:, minority], dtype=np.float64),)
+        return (to_host(estimator.predict_proba(X)[:, minority], np.float64),)
     up, down, intercept = _split_decision(estimator, X)
     return (up, down + intercept) if minority == 1 else (-down, -(up + intercept))
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline
 
+from .._array import to_host
 from .._validation import check_is_fitted
 from ..zsvm import ZAdjustedClassifier, _parts, _split_decision, _unfrozen
 from . import _common as common
@@ -265,7 +266,7 @@ def _lengths(model: ZAdjustedClassifier) -> tuple[float, float] | None:
         up = coef if half is None else np.asarray(half, dtype=np.float64)
         squares = [float(np.square(a * up + b * (coef - up)).sum()) for a, b in ((1.0, 1.0), after)]
     elif hasattr(machine, "support_vectors_") and machine.support_vectors_.shape[1] and not callable(machine.kernel):
-        given = machine.dual_coef_
+        given = to_host(machine.dual_coef_)
         coef = np.ravel(given.toarray() if issparse(given) else given).astype(np.float64)
         up, down, _ = _split_decision(machine, machine.support_vectors_)
         squares = [

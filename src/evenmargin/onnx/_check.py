@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._array import to_host
 from ..auto import EvenMarginClassifier
 from ._convert import need, onnx_inputs
 from ._machines import unwrapped
@@ -109,10 +110,10 @@ def check_onnx(exported: Any, model: Any, X: Any) -> Check:
     except Exception as error:  # onnxruntime has a family of its own
         raise ValueError(f"onnxruntime cannot load this model: {str(error).splitlines()[0]}") from error
     outputs = _run(session, onnx_inputs(model, X))
-    scores = np.asarray(model.decision_function(X), dtype=np.float64)
+    scores = to_host(model.decision_function(X), np.float64)
     largest = float(np.abs(scores).max())
     bound = COMMITTEE_BOUND if isinstance(unwrapped(model)[1], EvenMarginClassifier) else BOUND
-    wrong = np.asarray(outputs[0]) != np.asarray(model.predict(X))
+    wrong = np.asarray(outputs[0]) != to_host(model.predict(X))
     return Check(
         rows=wrong.size,
         wrong_labels=int(np.count_nonzero(wrong)),
@@ -149,4 +150,4 @@ def _run(session: Any, fed: dict[str, NDArray[Any]]) -> list[NDArray[Any]]:
 
 
 def _apart(ours: Any, theirs: Any) -> float:
-    return float(np.abs(np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)).max())
+    return float(np.abs(to_host(ours, np.float64) - to_host(theirs, np.float64)).max())

@@ -14,6 +14,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 
 from .. import __version__
+from .._array import to_host
 from .._files import replace_file
 from .._validation import check_is_fitted
 from ..kernel import KernelSVM
@@ -204,7 +205,7 @@ def _describe(proto: Any, model: Any) -> None:
     }
     for name in ("threshold_", "z_", "pos_label_", "objective_"):
         if hasattr(last, name):
-            value = getattr(last, name)
+            value = to_host(getattr(last, name))
             facts[name.rstrip("_")] = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
     proto.producer_name, proto.producer_version, proto.domain = "evenmargin", __version__, ""
     helper.set_model_props(proto, {name: _text(value) for name, value in facts.items()})

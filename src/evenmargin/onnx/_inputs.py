@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.svm import SVC, NuSVC
 
+from .._array import to_host
 from .._tables import MISSING, OTHER, TableEncoder, as_numbers, as_table, as_words, is_number, named
 from ..auto import EvenMarginClassifier
 from ..kernel import KernelSVM
@@ -58,7 +59,7 @@ def inputs_of(model: Any, X: Any = None) -> list[Input]:
 
 def feed(model: Any, inputs: list[Input], X: Any) -> dict[str, NDArray[Any]]:
     """Rows as the inputs' arrays."""
-    first = _first(model)
+    first, X = _first(model), to_host(X)
     if len(inputs) == 1 and inputs[0].name == MATRIX and getattr(first, "feature_names_in_", None) is None:
         rows = X.toarray() if issparse(X) else X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
         if rows.ndim != 2 or rows.shape[1] != inputs[0].width:
@@ -104,7 +105,7 @@ def _dtype_of(first: Any) -> type | None:
     if isinstance(first, LinearSVM):
         kept = first.coef_
     elif isinstance(first, KernelSVM | SVC | NuSVC):
-        kept = first.support_vectors_
+        kept = to_host(first.support_vectors_)
     else:
         return None
     return np.float32 if kept.dtype == np.float32 else np.float64
@@ -113,6 +114,7 @@ def _dtype_of(first: Any) -> type | None:
 def _dtype_of_rows(X: Any) -> type:
     if X is None:
         return np.float64
+    X = to_host(X)
     kind = X.dtype if hasattr(X, "dtype") else np.asarray(X).dtype
     if kind == np.float32:
         return np.float32

@@ -15,6 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, NuSVC
 
+from .._array import to_host
 from ..kernel import KernelSVM
 from ..kernels import (
     RBF,
@@ -55,6 +56,7 @@ def unwrapped(model: Any) -> tuple[list[Any], Any]:
 
 def kernel_sums(g: Graph, kernel: Kernel, rows: str, others: Any, V: Array) -> str:
     """K(rows, others) · V, some rows at a time."""
+    others, V = to_host(others), to_host(V)
     if V.shape[0] == 0:  # no support vectors
         return g("MatMul", g.double(rows), np.zeros((others.shape[1], V.shape[1])))
     step = int(np.clip(_BLOCK // V.shape[0], 64, 4_096))
@@ -159,13 +161,13 @@ def machine_scores(g: Graph, machine: Any, rows: str, up: float = 1.0, down: flo
 
     They are the terms of `_split_decision`; the weights go into the coefficients.
     """
-    rows, intercept = g.double(rows), np.asarray(machine.intercept_, dtype=np.float64)
+    rows, intercept = g.double(rows), to_host(machine.intercept_, np.float64)
     if isinstance(machine, LinearSVM):
         coef = machine.coef_.astype(np.float64)
         if up != 1.0 or down != 1.0:
             half = np.asarray(machine._half, dtype=np.float64)
             coef = up * half + down * (coef - half)
         return g("Add", g("MatMul", rows, coef.T), intercept)
-    coef = machine.dual_coef_.toarray() if issparse(machine.dual_coef_) else np.asarray(machine.dual_coef_)
+    coef = machine.dual_coef_.toarray() if issparse(machine.dual_coef_) else to_host(machine.dual_coef_)
     coef = coef * np.where(coef > 0, up, down)
     return g("Add", kernel_sums(g, kernel_of(machine), rows, machine.support_vectors_, coef.T), intercept)

@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
+from .._collections import refuse_dask
 from .._validation import check_is_fitted, check_labels, check_weights
 from ..adjust import CostMatrix
 from ..auto import EvenMarginClassifier
@@ -287,6 +288,7 @@ def _checked_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Table
     check_is_fitted(model)
     if len(model.classes_) != 2:
         raise ValueError(f"{name} was fitted on {len(model.classes_)} classes: a report needs a model of two.")
+    refuse_dask(X)
     table = Table.of(X, model)
     if np.ndim(y) == 1 and pd.isna(np.asarray(y)).any():
         raise ValueError("Some labels in y are missing: leave these rows out.")

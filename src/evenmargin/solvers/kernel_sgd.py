@@ -8,7 +8,8 @@ The rule is that of `pegasos.py`, for w = Σ β_j φ(x_j). At step t = 1, 2, …
 The rows of the next B steps are known before they are taken. So their scores
 against all that was drawn before come from one tile of K at a time, by a matrix
 product; only the B steps among themselves are sequential, on a B × B tile. The
-iterates are those of one step after another.
+iterates are those of one step after another. Rows on a device stay there: per
+block, B scores and the B × B tile come down, and B coefficients go up.
 
 Lu and Zhou for the hinge and the log loss with class-size weights; Sun for
 class-balanced sampling with a given bias; the kernel algorithm of the Blinex
@@ -17,6 +18,7 @@ paper, whose constant here is that of its objective.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +26,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _core
+from .. import _array, _core, _products
+from ..gram import SMALL
 from ..kernels import Function, Points, Precomputed, centre_of
 from ..problem import KernelProblem, Solution
 from .base import Control, Solver, State
@@ -34,8 +37,8 @@ from .pegasos import bias_mode, safe_radius
 Array = NDArray[np.float64]
 Index = NDArray[np.signedinteger]
 
-BLOCK = 512
-LOOK = 500_000_000  # kernel values that a look at all rows may cost: about a second
+BLOCK, BLOCK_THERE = 512, 1024  # steps that are taken from one tile, on the host and on a device
+LOOK, LOOK_THERE = 500_000_000, 100_000_000_000  # kernel values that a look at all rows may cost: about a second
 _COLUMNS = 768  # of a tile; a power of two is slower, as rows of it compete for places in the cache
 
 
@@ -80,11 +83,12 @@ class KernelSGD(Solver):
         tally = np.zeros(loops.TALLY)
         tally[_core.kernel_sgd_loops.SCALE] = 1.0
         tally[loops.BIAS] = problem.offset
-        coef, drawn = np.zeros(n), Drawn(problem)
+        coef, drawn = np.zeros(n), _drawn(problem)
         if control.coef is not None and control.steps:
             coef = control.steps * control.coef.astype(np.float64)
             tally[loops.BIAS] = control.intercept * (control.steps if problem.augmented else 1.0)
-            drawn.add(np.flatnonzero(coef))
+            rows = np.flatnonzero(coef)
+            drawn.note(rows, coef[rows], coef, 1.0)
         radius = safe_radius(problem, self.project)
         if radius < np.inf:
             extra = tally[loops.BIAS] ** 2 if problem.augmented else 0.0
@@ -112,8 +116,7 @@ class KernelSGD(Solver):
         if folded != 1.0:
             state.coef *= folded
         np.add.at(state.coef, order, added)
-        moved = order[added != 0.0]
-        state.drawn.add(np.unique(moved[~state.drawn.known[moved]]))
+        state.drawn.note(order, added, state.coef, folded)
         state.t += order.size
         return int(order.size)
 
@@ -132,55 +135,110 @@ class KernelSGD(Solver):
         if not (self.best_b and problem.free and hasattr(problem.loss, "conjugate")):
             return b
         n, support = problem.shape[0], max(1, int(np.count_nonzero(w)))
-        if n * support <= LOOK:
+        if n * support <= look(problem.X):
             return best_intercept(problem, problem.scores(w, 0.0))
-        some = slice(0, None, int(np.ceil(10.0 * n * support / LOOK)))  # all rows would cost more than the fit
+        some = slice(0, None, int(np.ceil(10.0 * n * support / look(problem.X))))  # all would cost more than the fit
         sample = replace(problem, X=problem.X[some], y=problem.y[some], price=problem.price[some])
         return best_intercept(sample, problem.scores_of(sample.X, w).astype(np.float64))
 
 
-class Drawn:
-    """The rows drawn so far that have a coefficient, made ready for products."""
+def look(X: Any) -> int:
+    """Kernel values that a look at all rows may cost, where the rows are."""
+    return LOOK_THERE if isinstance(X, _array.Rows) else LOOK
+
+
+class Drawn(ABC):
+    """The rows drawn so far that have a coefficient, in the order in which they got it.
+
+    A block must not cost what grows with their number, beside the products: memory
+    for them is doubled when it is full, and only what a block has changed is written.
+    """
+
+    block = BLOCK
 
     def __init__(self, problem: KernelProblem) -> None:
-        self.problem, n = problem, problem.shape[0]
-        self.known = np.zeros(n, bool)
-        self.rows = np.empty(0, np.intp)
-        self.plain, self.block = isinstance(problem.kernel, Precomputed | Function), BLOCK
-        if not self.plain:
-            self.points = Points(problem.kernel, problem.X, problem.X.dtype, centre_of(problem.kernel, problem.X))
-            self.block = min(BLOCK, self.points.tile)  # fewer rows where they are long
-            self.dense = self.points.sparse is None
-            self.right = np.empty((_COLUMNS, self.points.width if self.dense else 0), self.points.dtype)
+        self.problem, self.count = problem, 0
+        self.place = np.full(problem.shape[0], -1)  # where a row stands among them
+        self.rows = np.empty(0, np.intp)  # which row stands there
 
-    def add(self, rows: Index) -> None:
-        start = self.rows.size
-        self.known[rows] = True
-        self.rows = np.concatenate([self.rows, rows])
-        if self.plain or not self.dense:
-            return
-        if self.rows.size > self.right.shape[0]:
-            more = min(max(2 * self.right.shape[0], self.rows.size), self.known.size)
-            right = np.empty((more, self.right.shape[1]), self.right.dtype)
-            right[:start] = self.right[:start]
-            self.right = right
-        self.right[start : self.rows.size] = self.points.right(rows)
+    def note(self, order: Index, added: Array, coef: Array, folded: float) -> None:
+        """A block has added to the coefficients of its rows, which are now `coef`; all others were multiplied."""
+        moved = np.unique(order[added != 0.0])
+        new = moved[self.place[moved] < 0]
+        start, self.count = self.count, self.count + new.size
+        if self.count > self.rows.size:
+            room = min(max(2 * self.rows.size, self.count, 4096), self.place.size)
+            self.rows = _larger(self.rows, start, np.empty(room, np.intp))
+            self._reserve(room, start)
+        self.rows[start : self.count] = new
+        self.place[new] = np.arange(start, self.count)
+        if new.size:
+            self._append(new, start)
+        if folded != 1.0:
+            moved = self.rows[: self.count]
+        if moved.size:
+            self._write(self.place[moved], coef[moved])
 
+    @abstractmethod
     def against(self, order: Index, coef: Array) -> tuple[Array, Any]:
         """Σ_j c_j K(x_j, x_i) for the rows of a block, and K among them."""
-        problem, kernel = self.problem, self.problem.kernel
+
+    def _reserve(self, room: int, held: int) -> None:  # noqa: B027 (optional)
+        """Room for so many rows; those held are kept."""
+
+    def _append(self, new: Index, start: int) -> None:  # noqa: B027 (optional)
+        """Make new rows ready, from this place on."""
+
+    def _write(self, places: Index, values: Array) -> None:  # noqa: B027 (optional)
+        """Coefficients at these places."""
+
+
+def _drawn(problem: KernelProblem) -> Drawn:
+    if isinstance(problem.kernel, Precomputed | Function):
+        return DrawnPlain(problem)
+    return DrawnOnDevice(problem) if isinstance(problem.X, _array.Rows) else DrawnOnHost(problem)
+
+
+class DrawnPlain(Drawn):
+    """With a kernel that is a matrix or a function, nothing is made ready."""
+
+    def against(self, order: Index, coef: Array) -> tuple[Array, Any]:
+        X, kernel, past = self.problem.X, self.problem.kernel, self.rows[: self.count]
         if isinstance(kernel, Precomputed):
-            K = problem.X[order]
+            K = X[order]
             return np.asarray(K @ coef, dtype=np.float64), np.ascontiguousarray(K[:, order])
-        if isinstance(kernel, Function):
-            own = problem.X[order]
-            past = (
-                kernel.matrix(own, problem.X[self.rows]) @ coef[self.rows] if self.rows.size else np.zeros(order.size)
-            )
-            return past, kernel.matrix(own, own)
+        own = X[order]
+        scores = kernel.matrix(own, X[past]) @ coef[past] if past.size else np.zeros(order.size)
+        return scores, kernel.matrix(own, own)
+
+
+class DrawnOnHost(Drawn):
+    """Right sides of the rows, where they are dense, and their coefficients in the dtype of X."""
+
+    def __init__(self, problem: KernelProblem) -> None:
+        super().__init__(problem)
+        self.points = Points(problem.kernel, problem.X, problem.X.dtype, centre_of(problem.kernel, problem.X))
+        self.block = min(BLOCK, self.points.tile)  # fewer rows where they are long
+        self.dense = self.points.sparse is None
+        self.right = np.empty((0, self.points.width if self.dense else 0), self.points.dtype)
+        self.c = np.empty(0, self.points.dtype)
+
+    def _reserve(self, room: int, held: int) -> None:
+        self.right = _larger(self.right, held, np.empty((room, self.right.shape[1]), self.right.dtype))
+        self.c = _larger(self.c, held, np.empty(room, self.c.dtype))
+
+    def _append(self, new: Index, start: int) -> None:
+        if self.dense:
+            self.right[start : self.count] = self.points.right(new)
+
+    def _write(self, places: Index, values: Array) -> None:
+        self.c[places] = values
+
+    def against(self, order: Index, coef: Array) -> tuple[Array, Any]:
+        problem, kernel = self.problem, self.problem.kernel
         left, own = self.points.left(order), np.empty((order.size, order.size), self.points.dtype)
-        c = coef[self.rows].astype(left.dtype)
-        starts = range(0, self.rows.size, _COLUMNS)
+        c = self.c[: self.count]
+        starts = range(0, self.count, _COLUMNS)
         parts = np.zeros((len(starts), order.size))
 
         def task(place: int) -> None:
@@ -188,11 +246,56 @@ class Drawn:
                 own[...] = kernel.combine(left, self.points.right(order), problem.workers.buffer, True)
                 kernel.apply(own, True)
                 return
-            some = slice(starts[place], starts[place] + _COLUMNS)
-            right = self.right[: c.size][some] if self.dense else self.points.right(self.rows[some])
+            some = slice(starts[place], min(starts[place] + _COLUMNS, self.count))
+            right = self.right[some] if self.dense else self.points.right(self.rows[some])
             tile = kernel.combine(left, right, problem.workers.buffer, True)
             kernel.apply(tile, True)
             parts[place] = np.dot(tile, c[some])
 
         problem.workers.each(task, range(len(starts), -1, -1))
         return parts.sum(axis=0), own
+
+
+class DrawnOnDevice(Drawn):
+    """The rows made ready a second time, in their order, and their coefficients in float32; both on the device.
+
+    Coefficients go up from those in float64, so that nothing drifts.
+    """
+
+    block = BLOCK_THERE
+
+    def __init__(self, problem: KernelProblem) -> None:
+        super().__init__(problem)
+        X, kernel = problem.X, problem.kernel
+        dtype = X.dtype if X.shape[0] <= SMALL else np.float32
+        self.points = _products.Points(kernel, X, dtype, centre_of(kernel, X))
+        self.past = self.points.take(slice(0, 0))
+        self.c = _array.zeros(0, X.device, dtype)
+
+    def _reserve(self, room: int, held: int) -> None:
+        points = self.points
+        store = _products.padded(room, points.width, points.dtype, points.device)
+        self.past = points.like(_larger(self.past.store, held, store))
+        self.c = _larger(self.c, held, _array.zeros(room, points.device, points.dtype))
+
+    def _append(self, new: Index, start: int) -> None:
+        # Points remember what was made of them, but products are of others, taken anew for each block.
+        self.past.store[start : self.count] = self.points.take(new).store
+
+    def _write(self, places: Index, values: Array) -> None:
+        self.c[_array.put(places, self.c.device)] = _array.put(values, self.c.device, self.points.dtype)
+
+    def against(self, order: Index, coef: Array) -> tuple[Array, Any]:
+        kernel, own = self.problem.kernel, self.points.take(order)
+        tile = _products.block(kernel, own, own)
+        if self.count == 0:
+            return np.zeros(order.size), _array.fetch(tile)
+        past = self.past.take(slice(0, self.count))
+        scores = _products.dot(kernel, own, past, self.c[: self.count])
+        return _array.fetch(scores), _array.fetch(tile)
+
+
+def _larger(old: Any, held: int, new: Any) -> Any:
+    """The new array with what the old one holds."""
+    new[:held] = old[:held]
+    return new

@@ -141,7 +141,7 @@ class Newton(Solver):
                 self._screen(problem, state)
             look = self._look(state)
             gradient = self._gradient(state, look.first)
-        direction = -_solve(self._matrix(state.part.problem, look.second), gradient)
+        direction = -solve_lower(self._matrix(state.part.problem, look.second), gradient)
         decrement = float(-gradient @ direction)
         if not decrement > 0.0:  # zero, or a loss that is not convex here
             state.settled = True
@@ -331,7 +331,7 @@ def weighted_gram(problem: Problem, rows: NDArray[np.intp], weight: Array, out: 
         linalg.blas.dsyrk(1.0, tile.T, beta=1.0, c=out, lower=1, overwrite_c=1)
 
 
-def _solve(matrix: Array, right: Array) -> Array:
+def solve_lower(matrix: Array, right: Array) -> Array:
     """matrix⁻¹ right, from the lower half; by least squares where it is not definite."""
     try:
         factor = linalg.cho_factor(matrix, lower=True, check_finite=False)

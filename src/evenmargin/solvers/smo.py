@@ -69,6 +69,33 @@ class SMOState(State):
     waited: int = 0
     steps: int = 0  # inside blocks
     sure: bool = False  # v is true near the margin
+    bars: Bars | None = None
+
+    def movable(self) -> tuple[Array, Array]:
+        """v of rows that may rise, −∞ for others, and of rows that may fall, ∞ for others; good until the next call."""
+        if self.bars is None or not self.bars.are_of(self):
+            self.bars = Bars(self.beta, self.lo, self.hi)
+        return np.add(self.v, self.bars.rise, out=self.bars.up), np.add(self.v, self.bars.fall, out=self.bars.down)
+
+
+class Bars:
+    """Which rows may rise and fall, as what to add to v: 0, or an infinity for rows at a bound.
+
+    A round looks at all rows twice, but moves few: the bars of these alone change.
+    """
+
+    def __init__(self, beta: Array, lo: Array, hi: Array) -> None:
+        self.beta, self.lo, self.hi = beta, lo, hi
+        self.rise, self.fall, self.up, self.down = np.empty((4, beta.size))
+        self.note(slice(None))
+
+    def are_of(self, state: SMOState) -> bool:
+        return self.beta is state.beta and self.lo is state.lo and self.hi is state.hi
+
+    def note(self, rows: Index | slice) -> None:
+        """β of these rows has changed."""
+        self.rise[rows] = np.where(self.beta[rows] < self.hi[rows], 0.0, -np.inf)
+        self.fall[rows] = np.where(self.beta[rows] > self.lo[rows], 0.0, np.inf)
 
 
 @dataclass(frozen=True)
@@ -139,7 +166,7 @@ class SMO(Solver):
         gained = dual > state.dual + 1e-12 * abs(dual) or violation < 0.9 * state.least
         state.waited = 0 if gained else state.waited + 1
         state.dual, state.least = max(dual, state.dual), min(violation, state.least)
-        floor = 1e-15 * float(np.abs(state.beta).sum() * np.abs(state.gram.diagonal).max())
+        floor = 1e-15 * float(np.abs(state.beta).sum() * state.gram.largest)
         spent = state.steps >= max(_STEPS, 100 * state.beta.size)
         return state.waited >= _PATIENCE or violation <= floor or spent
 
@@ -185,6 +212,8 @@ class SMO(Solver):
         )
         moved = np.flatnonzero(own != before)
         state.beta[rows] = own
+        if state.bars is not None:
+            state.bars.note(rows[moved])
         state.v -= state.gram.dot(rows[moved], (own - before)[moved])
         state.last, state.sure = rows, False
 
@@ -200,9 +229,8 @@ class SMO(Solver):
         if keep.size > size // 2:
             apart = np.abs(v[keep] - 0.5 * (top + bottom))
             keep = keep[np.argsort(apart)[-(size // 2) :]]
-        rise, fall = v - bottom, top - v
-        rise[beta >= state.hi] = -np.inf
-        fall[beta <= state.lo] = -np.inf
+        up, down = state.movable()
+        rise, fall = np.subtract(up, bottom, out=up), np.subtract(top, down, out=down)
         rise[keep] = fall[keep] = -np.inf
         room = size - keep.size
         ups = _largest(rise, room // 2)
@@ -234,6 +262,7 @@ class SMO(Solver):
         """The last digits, where all of K is at hand: a weight of 2 is then a row twice, exactly."""
         K = state.gram.block(np.arange(state.beta.size))
         polish(K, state.beta, state.lo, state.hi, state.v, problem.free)
+        state.bars = None
         some = np.flatnonzero(state.beta)
         state.v = state.target - state.gram.dot(some, state.beta[some])
 
@@ -308,8 +337,8 @@ def _balanced(beta: Array, free: bool) -> Array:
 
 def _extremes(state: SMOState, free: bool) -> tuple[float, float]:
     """The largest v of rows that may rise and the least of rows that may fall; without a free intercept, past 0."""
-    top = float(np.max(state.v, where=state.beta < state.hi, initial=-np.inf))
-    bottom = float(np.min(state.v, where=state.beta > state.lo, initial=np.inf))
+    up, down = state.movable()
+    top, bottom = float(up.max()), float(down.min())
     return (top, bottom) if free else (max(top, 0.0), min(bottom, 0.0))
 
 

@@ -1,0 +1,328 @@
+"""The one file that knows array libraries and devices.
+
+What is known above it:
+
+    Home          what a user gave, so that results go back in kind
+    Rows          rows of X on a device; to the code above: shape, dtype, X[rows], host()
+    namespace     NumPy or torch, by the array: most functions of a tile have one name in both
+    memory        what is free on a device, and one sentence where it runs out
+
+Products of rows are in `_products.py`.
+
+Solvers keep coefficients, gradients and labels in NumPy, and whatever is
+sequential sees nothing else: `to_host` is the way back. torch is imported when a
+device is first asked for.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Home", "Rows", "dtype_of", "enough_memory", "fetch", "find_device", "free_memory", "is_tensor", "namespace",
+    "native", "picked", "put", "readable", "release", "to_host", "too_large", "too_little", "torch", "zeros",
+]  # fmt: skip
+
+PASS = 1 << 24  # entries that a pass over a tensor takes at a time
+PINNED = 64 << 20  # bytes up to which results come down through memory that the device writes to directly
+ROUNDING = 5e-7  # error of a float32 kernel value computed on a device, in units of its size
+
+
+def torch() -> Any:
+    """torch, or one sentence where it is not installed."""
+    try:
+        import torch as library
+    except ImportError:
+        raise ImportError(
+            "device= needs PyTorch, which is not installed: pip install 'evenmargin[torch]', or leave device=None."
+        ) from None
+    return library
+
+
+def is_tensor(array: Any) -> bool:
+    """Whether this is a torch tensor; torch is not imported for the answer."""
+    library = sys.modules.get("torch")
+    return library is not None and isinstance(array, getattr(library, "Tensor", ()))
+
+
+def namespace(array: Any) -> Any:
+    """NumPy or torch, whichever the array belongs to."""
+    return np if isinstance(array, np.ndarray) else torch()
+
+
+def to_host(array: Any, dtype: Any = None) -> Any:
+    """As NumPy, from wherever it is; anything else as it is."""
+    if isinstance(array, Rows):
+        array = array.tensor
+    if is_tensor(array):
+        array = array.detach().cpu()
+        array = (array.float() if array.dtype == torch().bfloat16 else array).numpy()  # NumPy has no bfloat16
+    return array if dtype is None else np.asarray(array, dtype=dtype)
+
+
+def readable(X: Any) -> Any:
+    """A tensor whose numbers can be read: detached, dense, float32 or float64.
+
+    Half precision becomes float32. Whole numbers become float64, as NumPy's do.
+    """
+    if X.device.type not in ("cpu", "cuda"):
+        raise ValueError(f"X is a tensor on {str(X.device)!r}: tensors may be on the CPU or on CUDA devices.")
+    if "strided" not in str(X.layout):
+        raise ValueError("X is a sparse tensor: use X.to_dense(), or a CSR matrix of SciPy.")
+    if X.dtype.is_complex:
+        raise ValueError("Complex data not supported: X is a tensor of complex numbers.")
+    X, floats = X.detach(), (torch().float32, torch().float64)
+    if X.dtype in floats:
+        return X
+    return X.float() if X.dtype.is_floating_point else X.double()
+
+
+def fetch(tensor: Any) -> Any:
+    """A result that is used at once, as NumPy: through pinned memory, some three times as fast."""
+    if tensor.device.type != "cuda" or tensor.nbytes > PINNED:
+        return to_host(tensor)
+    library = torch()
+    host = library.empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=True)  # kept by torch for the next
+    host.copy_(tensor, non_blocking=True)
+    library.cuda.current_stream(tensor.device).synchronize()
+    return host.numpy()
+
+
+def put(array: Any, device: Any, dtype: Any = None) -> Any:
+    """A NumPy array (or a tensor) as a tensor on the device; shared where it may be, so not to be written to."""
+    if isinstance(array, np.ndarray):
+        plain = array.flags.writeable and array.flags.c_contiguous
+        array = torch().from_numpy(array if plain else np.array(array, order="C"))
+    return array.to(device=device, dtype=None if dtype is None else getattr(torch(), np.dtype(dtype).name))
+
+
+def zeros(shape: Any, device: Any, dtype: Any = np.float64) -> Any:
+    """A tensor to add to."""
+    return torch().zeros(shape, dtype=getattr(torch(), np.dtype(dtype).name), device=device)
+
+
+def dtype_of(tensor: Any) -> np.dtype[Any]:
+    """NumPy's name for the dtype of a tensor."""
+    return np.dtype(str(tensor.dtype).removeprefix("torch."))
+
+
+# Where to compute, and how to give back
+
+
+def find_device(device: Any) -> Any:
+    """The torch device for a name; one sentence where there is none.
+
+    The CPU without torch is None, as the host is elsewhere.
+    """
+    if device == "cpu" and find_spec("torch") is None:
+        return None
+    library = torch()
+    try:
+        found = library.device(device)
+    except (RuntimeError, TypeError):
+        raise ValueError(f"device={device!r} is no device: use None, 'cpu', 'cuda' or 'cuda:0'.") from None
+    if found.type == "cpu":
+        return found
+    if found.type != "cuda":
+        raise ValueError(f"device={device!r} is not supported: use None, 'cpu', 'cuda' or 'cuda:0'.")
+    if not library.cuda.is_available():
+        raise ValueError(
+            f"device={device!r}, but PyTorch finds no CUDA device here: for the CPU set device=None, "
+            "a fitted model's by set_params(device=None)."
+        )
+    count = library.cuda.device_count()
+    if found.index is not None and found.index >= count:
+        raise ValueError(f"device={device!r}, but PyTorch finds {count} CUDA device(s) here, numbered from 0.")
+    return library.device("cuda", library.cuda.current_device() if found.index is None else found.index)
+
+
+def native(device: Any) -> bool:
+    """Whether this device is the host, where NumPy and the compiled loops are faster than torch.
+
+    Tests replace it by one that says no, so that what runs on a GPU runs on the CPU.
+    """
+    return device is None or device.type == "cpu"
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where a user's X was: the device of a tensor, or None for NumPy and the like."""
+
+    device: Any = None
+
+    @classmethod
+    def of(cls, X: Any, dispatch: bool) -> Home:
+        """By scikit-learn's convention: a tensor counts as one where array API dispatch is on.
+
+        A tensor on a GPU always does: it cannot be taken for a NumPy array, so
+        there is nothing else that it could mean.
+        """
+        return cls(X.device) if is_tensor(X) and (dispatch or X.device.type != "cpu") else cls()
+
+    @classmethod
+    def named(cls, device: str) -> Home:
+        """A device by its name; NumPy where it does not exist."""
+        try:
+            return cls(find_device(device))
+        except (ImportError, ValueError):
+            return cls()
+
+    def give(self, array: Any) -> Any:
+        """A result in kind; what no tensor can hold (strings) stays with NumPy."""
+        if self.device is None:
+            return to_host(array)
+        if isinstance(array, Rows):
+            array = array.tensor
+        if isinstance(array, np.ndarray) and array.dtype.kind not in "biuf":
+            return array
+        return put(array, self.device)
+
+
+# Rows
+
+
+class Rows:
+    """Rows of X on a device, float32 or float64. Indices come from the host: slices or NumPy arrays.
+
+    Nothing works in place on them: they may be the user's own tensor.
+    """
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor, self.device = tensor, tensor.device
+        self.shape, self.ndim = tuple(tensor.shape), tensor.ndim
+        self.dtype = dtype_of(tensor)
+        self.given: Any = tensor  # what the user gave: the columns of a frame have names
+
+    @classmethod
+    def put(cls, X: Any, device: Any) -> Rows:
+        """X on the device: an ndarray, CSR, which becomes dense there, or what is there already and is not copied."""
+        library = torch()
+        if isinstance(X, Rows):
+            return X if X.device == device else cls(X.tensor.to(device))
+        with enough_memory(device, f"{X.shape[0]} rows of {X.shape[1]} columns"):
+            if hasattr(X, "indptr"):
+                kind = library.float64 if X.dtype == np.float64 else library.float32
+                dense = library.empty(X.shape, dtype=kind, device=device)
+                step = max(1, PASS // max(1, X.shape[1]))
+                for i in range(0, X.shape[0], step):
+                    dense[i : i + step] = library.from_numpy(X[i : i + step].toarray())
+                return cls(dense)
+            return cls(readable(put(X, device)).contiguous())
+
+    def __getitem__(self, rows: Any) -> Rows:
+        return Rows(picked(self.tensor, rows))
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def host(self) -> NDArray[np.floating]:
+        return np.asarray(to_host(self.tensor))
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        """NumPy would otherwise make an array of one object of it, in silence."""
+        raise TypeError("These rows are on a device: code that needs them on the host must ask for host().")
+
+    def centre(self) -> NDArray[Any]:
+        """The mean row, summed in float64."""
+        total: Any = 0.0
+        for _, some in self._parts():
+            total = total + some.sum(dim=0)
+        return np.asarray((to_host(total) / self.shape[0]).astype(self.dtype))
+
+    def squares(self, centre: NDArray[np.floating] | None = None) -> NDArray[np.float64]:
+        """‖x − centre‖² of each row in float64, on the host."""
+        library = torch()
+        out = library.empty(self.shape[0], dtype=library.float64, device=self.device)
+        middle = None if centre is None else put(centre, self.device, np.float64)
+        for at, some in self._parts():
+            out[at] = (some if middle is None else some - middle).square().sum(dim=1)
+        return np.asarray(to_host(out))
+
+    def variance(self, weight: NDArray[np.float64]) -> float:
+        """The variance of all entries, rows counted by their weight, in two passes."""
+        w = put(weight, self.device, np.float64)
+        total = float(weight.sum()) * self.shape[1]
+        first = sum(float(w[at] @ some.sum(dim=1)) for at, some in self._parts()) / total
+        second = sum(float(w[at] @ (some - first).square().sum(dim=1)) for at, some in self._parts()) / total
+        return second if second > 1e-28 * first * first else 0.0  # of a constant X: rounding
+
+    def check(self, name: str, squared: bool = True) -> None:
+        """Finite, and not too large to square, if they will be; scikit-learn's words for what is not finite."""
+        largest = 0.0
+        for _, some in self._parts():
+            low, high = (float(edge) for edge in some.aminmax())
+            if not np.isfinite([low, high]).all():
+                nan = np.isnan(low) or np.isnan(high)  # aminmax hands NaN on
+                kind = "NaN" if nan else f"infinity or a value too large for dtype({self.dtype.name!r})"
+                raise ValueError(f"Input X contains {kind}.\n{name} does not accept missing values encoded as NaN.")
+            largest = max(largest, -low, high)
+        if squared and largest > float(np.finfo(self.dtype).max) ** (1.0 / 3.0):
+            raise ValueError(too_large(largest, self.dtype))
+
+    def _parts(self) -> Iterator[tuple[slice, Any]]:
+        """Some rows at a time, in float64."""
+        step = max(1, PASS // max(1, self.shape[1]))
+        for i in range(0, self.shape[0], step):
+            yield slice(i, i + step), self.tensor[i : i + step].double()
+
+
+def picked(tensor: Any, rows: Any) -> Any:
+    """Rows of a tensor, by indices as NumPy takes them."""
+    if isinstance(rows, slice):
+        return tensor[rows]
+    rows = np.asarray(rows)
+    rows = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64, copy=False)
+    if rows.size and rows.min() < 0:  # from the end, which torch does not know here
+        rows = np.where(rows < 0, rows + tensor.shape[0], rows)
+    with enough_memory(tensor.device, f"{rows.size} rows of {tensor.shape[1]} columns"):
+        return tensor.index_select(0, put(rows, tensor.device))
+
+
+# Memory, and the words for what is refused
+
+
+def too_large(largest: float, dtype: Any) -> str:
+    return (
+        f"X has values up to {largest:.1e}, too large to square in {dtype}: "
+        "scale the features first, for example with sklearn.preprocessing.StandardScaler."
+    )
+
+
+def free_memory(device: Any) -> int:
+    """Bytes that may be taken there, with those that torch holds without using them."""
+    if device.type != "cuda":
+        return 1 << 34
+    cuda = torch().cuda
+    return int(cuda.mem_get_info(device)[0] + cuda.memory_reserved(device) - cuda.memory_allocated(device))
+
+
+def release(device: Any) -> None:
+    if device.type == "cuda":
+        torch().cuda.empty_cache()
+
+
+def too_little(device: Any, what: str) -> str:
+    return (
+        f"{device} has {free_memory(device) / 1e9:.2g} GB of memory left, too little for {what}: "
+        "free some there, take fewer rows, or compute on the CPU (device='cpu')."
+    )
+
+
+@contextmanager
+def enough_memory(device: Any, what: str) -> Iterator[None]:
+    """Our own words where memory runs out: torch's do not say what was too large."""
+    try:
+        yield
+        return
+    except torch().cuda.OutOfMemoryError:
+        pass
+    release(device)
+    raise MemoryError(too_little(device, what))

@@ -1,0 +1,188 @@
+"""An estimator's door: rows come in as arrays or on a device, and results go out in kind.
+
+Behind it there are host arrays and `_array.Rows` only. A user's kind of array, its
+device, and what becomes of it in a file are known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn import get_config
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_array
+
+from . import _array
+from ._array import Home, Rows, enough_memory, find_device, is_tensor, readable, to_host
+from ._collections import elsewhere, is_dask, refuse_dask
+
+__all__ = ["FLOATS", "Classifier", "Portable", "canonical", "enter", "in_kind", "kind_of", "on_device"]
+
+FLOATS = (np.float64, np.float32)
+
+
+# --- in ---
+
+
+def kind_of(X: Any) -> Home:
+    """What X is, so that results go back in kind: NumPy, or tensors on its device.
+
+    As scikit-learn has it, a tensor counts as one if array API dispatch is on; one on
+    a GPU always does.
+    """
+    refuse_dask(X)
+    dispatch = get_config()["array_api_dispatch"]
+    if is_tensor(X):  # first: one on a GPU that requires its gradient raises when it is asked for its interface
+        return Home.of(X, dispatch)
+    foreign = hasattr(X, "__cuda_array_interface__") or (dispatch and hasattr(X, "__array_namespace__"))
+    if foreign and not isinstance(X, np.ndarray):
+        raise TypeError(
+            f"X is a {type(X).__module__}.{type(X).__qualname__}; arrays are NumPy's or torch tensors: "
+            "torch.from_dlpack(X) makes one of it."
+        )
+    return Home()
+
+
+def enter(X: Any, device: Any = None, plain: bool = False) -> tuple[Any, Home]:
+    """X as the inside takes it, a host array or `Rows` on a device, and what it was.
+
+    Parameters
+    ----------
+    X : array-like, CSR matrix, frame, tensor or Rows
+        Rows have been through this door, in the fit of another estimator, and stay
+        where they are.
+    device : str, torch.device or None
+        None: where X is.
+    plain : bool
+        On the host whatever the device: for kernels that are a matrix or a function, and
+        for machines that have no other path.
+
+    Returns
+    -------
+    X, Home
+        `home.give(result)` hands a result back in kind.
+    """
+    place = None if device is None else find_device(device)
+    if isinstance(X, Rows):
+        return X, Home()
+    home = kind_of(X)
+    if device is None:
+        place = home.device
+    given = X = readable(X) if is_tensor(X) else X
+    if plain or _array.native(place):
+        return to_host(X), home
+    if not is_tensor(X):  # frames and lists are read as ever; entries are looked at on the device
+        X = check_array(X, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False)
+    elif X.ndim != 2:
+        raise ValueError(f"Expected 2D array, got {X.ndim}D tensor instead: rows and columns, as X.reshape(-1, 1) has.")
+    rows = Rows.put(canonical(X) if issparse(X) else X, place)
+    rows.given = given
+    return rows, home
+
+
+def canonical(X: Any) -> Any:
+    """A CSR matrix that compiled loops can trust: indices in range, none twice in a row."""
+    try:
+        X.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(f"X is not a valid CSR matrix: {error}.") from None
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def on_device(estimator: Any, X: Any, settings: Iterable[Mapping[str, Any]] = ()) -> bool:
+    """Whether fits of the estimator, with any of these settings, run on a device, which does one thing at a time.
+
+    More processes would each take memory there for themselves.
+    """
+    given = [X.device] if is_tensor(X) else []
+    for params in (estimator.get_params(), *settings):
+        given += [value for name, value in params.items() if name.split("__")[-1] == "device" and value is not None]
+    return any(not _array.native(device) for device in map(_known, given))
+
+
+def _known(device: Any) -> Any:
+    """The device of a name; None where there is none, which a fit will say."""
+    try:
+        return find_device(device)
+    except (ValueError, ImportError):
+        return None
+
+
+# --- out ---
+
+
+@contextmanager
+def in_kind(estimator: Any, home: Home) -> Iterator[None]:
+    """What a fit finds within, in kind; labels and names stay with NumPy.
+
+    Where it fails, as when memory runs out, the estimator is what it was before.
+    """
+    before = dict(vars(estimator))
+    room = enough_memory(home.device, f"the arrays of {type(estimator).__name__}") if home.device else nullcontext()
+    try:
+        yield
+        with room:
+            found = {name: home.give(value) for name, value in vars(estimator).items() if _is_found(name, value)}
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+    vars(estimator).update(found)
+
+
+def _is_found(name: str, value: Any) -> bool:
+    own = (name.startswith("_") or name.endswith("_")) and name not in ("classes_", "feature_names_in_")
+    return own and isinstance(value, np.ndarray | Rows)
+
+
+class Portable:
+    """Tensors among an estimator's attributes travel as NumPy arrays, whether pickled, copied or saved.
+
+    They are tensors again where their device can be had. Elsewhere (no GPU, a forked
+    process, no memory left) they stay with NumPy, so that a machine fitted on a GPU
+    predicts without one.
+    """
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        homes = {name: str(value.device) for name, value in state.items() if is_tensor(value)}
+        return {**state, **{name: to_host(state[name]) for name in homes}, "_homes": homes} if homes else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        homes = state.pop("_homes", {})
+        with suppress(RuntimeError):  # of CUDA, which cannot be started in a fork, or is out of memory
+            state.update({name: Home.named(device).give(state[name]) for name, device in homes.items()})
+        super().__setstate__(state)  # type: ignore[misc]
+
+
+class Classifier(ClassifierMixin):  # type: ignore[misc]
+    """scikit-learn's mixin, whose score takes labels from anywhere."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose class is predicted, counted by weight.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or torch tensor of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+        """
+        if is_dask(X):
+            return float(elsewhere("score_blocks")(self, X, y, sample_weight))
+        refuse_dask(y, "y")
+        refuse_dask(sample_weight, "sample_weight")
+        found = to_host(self.predict(X))
+        return float(accuracy_score(to_host(y), found, sample_weight=to_host(sample_weight)))

@@ -1,0 +1,305 @@
+"""Rows made ready for a kernel on a device, and K(A, B)·V and K(A, B) in tiles.
+
+    Points        rows made ready
+    dot, block    K(A, B)·V and K(A, B), whole
+    over_tiles    what both are made of: tiles shrink where memory is short
+
+`kernels.py` has the same for the host. Where there is a fused kernel for a product
+(`_triton.py`), `dot` asks it first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._array import (
+    PASS,
+    Rows,
+    dtype_of,
+    enough_memory,
+    free_memory,
+    is_tensor,
+    picked,
+    put,
+    release,
+    too_little,
+    torch,
+    zeros,
+)
+
+__all__ = [
+    "PRECISIONS", "Points", "block", "copied", "dot", "minus_l1", "outer_product", "over_tiles", "padded",
+    "plain_float32", "row_squares",
+]  # fmt: skip
+
+TILE = PASS  # entries of a tile, at most: 64 MB in float32, about the second-level cache of a large GPU
+LEAST = 1 << 14  # entries of a tile below which there is no point in going on
+PRECISIONS = (None, "high", "fast")
+
+
+class Points:
+    """Rows made ready for a kernel, on their device; `kernels.Points` is the same on the host.
+
+    Parameters
+    ----------
+    kernel : a settled kernel
+    rows : Rows
+    dtype : of the prepared rows
+    centre : ndarray of shape (d,) or None
+        What to subtract; both sides of a product need the same.
+
+    Attributes
+    ----------
+    left : tensor of shape (n, d + extra)
+        The left side of products: scaled columns, then the kernel's extra ones. It
+        views `store`, whose rows start at multiples of 16 bytes.
+    cache : dict
+        What a fused kernel has made of these rows, for the next product; so nothing
+        writes to `store` after the first one.
+    """
+
+    def __init__(self, kernel: Any, rows: Rows, dtype: Any, centre: NDArray[np.floating] | None = None) -> None:
+        store = padded(rows.shape[0], rows.shape[1] + kernel.extra, dtype, rows.device)
+        self._hold(kernel, store, rows.shape[1], centre)
+        middle = None if centre is None else put(centre, self.device, np.float64)
+        step = max(1, PASS // self.width)
+        with enough_memory(self.device, f"{self.n} rows of {self.d} columns"):
+            for i in range(0, self.n, step):
+                # In float64: rows may be large, or lose digits, before they are centred and scaled.
+                some = rows.tensor[i : i + step].double()
+                some = (some if middle is None else some - middle) * kernel.scale()
+                self.left[i : i + step, : self.d] = some
+                kernel.complete(self.left[i : i + step], self.d)
+
+    def _hold(self, kernel: Any, store: Any, d: int, centre: NDArray[np.floating] | None) -> None:
+        self.kernel, self.store, self.d, self.centre = kernel, store, d, centre
+        self.n, self.width, self.device = int(store.shape[0]), d + kernel.extra, store.device
+        self.dtype = dtype_of(store)
+        self.left = store[:, : self.width]
+        self.cache: dict[Any, Any] = {}
+
+    def like(self, store: Any) -> Points:
+        """Other rows made ready in the same way, by their storage."""
+        points = object.__new__(Points)
+        points._hold(self.kernel, store, self.d, self.centre)
+        return points
+
+    def take(self, rows: Any) -> Points:
+        """Some of the rows: a slice (not copied), or a NumPy array of indices."""
+        return self.like(picked(self.store, rows))
+
+    def right(self, rows: slice) -> Any:
+        return self.kernel.flip(self.left[rows])
+
+
+def padded(n: int, width: int, dtype: Any, device: Any) -> Any:
+    """Room for n prepared rows that start at multiples of 16 bytes."""
+    per = 16 // np.dtype(dtype).itemsize
+    with enough_memory(device, f"{n} rows of {width} columns"):
+        return zeros((n, -(-width // per) * per), device, dtype)
+
+
+# What a kernel needs beside the functions of one name
+
+
+def copied(array: Any) -> Any:
+    return array.clone() if is_tensor(array) else array.copy()
+
+
+def row_squares(array: Any) -> Any:
+    """‖·‖² of each row, in float64."""
+    if is_tensor(array):
+        return array.double().square().sum(dim=1)
+    return np.einsum("ij,ij->i", array, array, dtype=np.float64)
+
+
+def outer_product(left: Any, right: Any, out: Any) -> Any:
+    """left · rightᵀ."""
+    return torch().mm(left, right.T, out=out) if is_tensor(left) else np.dot(left, right.T, out=out)
+
+
+def minus_l1(left: Any, right: Any, out: Any) -> Any:
+    """−Σ_k |a_k − b_k| for all pairs of rows of two tensors."""
+    return torch().neg(torch().cdist(left, right, p=1.0), out=out)
+
+
+# Products in tiles
+
+
+def dot(
+    kernel: Any, A: Points, B: Points, V: Any, shift: float = 0.0, wide: bool = True, precision: str | None = None
+) -> Any:
+    """K(A, B)·V on the device, V a tensor (q,) or (q, k) of the points' dtype; the parameters are `kernel_dot`'s.
+
+    Within a tile sums are in the tile's dtype, over tiles in float64; without
+    `wide` in the tile's dtype too, which does for a map with many columns. Sums go
+    over tiles of columns in their order.
+    """
+    library = torch()
+    kind = np.dtype(np.float64) if wide else A.dtype
+    found = _fused(kernel, A, B, V, shift, precision)
+    if found is not None:
+        return found.to(getattr(library, kind.name))
+    out = zeros((A.n, *V.shape[1:]), A.device, kind)
+    if shift:
+        out += (shift * V.sum(dim=0, dtype=library.float64)).to(out.dtype)
+    times = library.mv if V.ndim == 1 else library.mm
+
+    def task(i: slice, j: slice, room: Any) -> None:
+        tile = _tile(kernel, A.left[i], B.right(j), room)
+        if shift:
+            tile.sub_(shift)
+        out[i] += times(tile, V[j])
+
+    over_tiles(A, B, task)
+    return out
+
+
+def block(kernel: Any, A: Points, B: Points) -> Any:
+    """K(A, B), whole, on the device."""
+    with enough_memory(A.device, f"{A.n} × {B.n} kernel values"), plain_float32(A.device):
+        out = torch().empty((A.n, B.n), dtype=A.left.dtype, device=A.device)
+        if A.n * B.n <= TILE:
+            return _tile(kernel, A.left, B.right(slice(None)), out)
+
+    def task(i: slice, j: slice, room: Any) -> None:
+        out[i, j] = _tile(kernel, A.left[i], B.right(j), room)
+
+    over_tiles(A, B, task)
+    return out
+
+
+def _tile(kernel: Any, left: Any, right: Any, room: Any) -> Any:
+    tile = kernel.combine(left, right, lambda size, dtype: room.view(-1))
+    kernel.apply(tile)
+    return tile
+
+
+def over_tiles(A: Points, B: Points, task: Callable[[slice, slice, Any], None]) -> None:
+    """The task for every tile, columns within rows, with room for the tile.
+
+    A tile that memory is too short for is done in halves, and so are those after
+    it. Rows are halved, not columns, so that sums keep their order. A task that
+    fails must have changed nothing: it adds to its result last.
+    """
+    library = torch()
+    limit = min(TILE, max(LEAST, free_memory(A.device) // 4 // A.dtype.itemsize))
+    across = _columns(A.n, B.n, B.width, limit)
+    down = max(1, min(A.n, limit // across))
+    room: Any = None
+
+    def attempt(start: int, stop: int, columns: slice) -> None:
+        nonlocal room, limit
+        size = (stop - start) * (columns.stop - columns.start)
+        if size <= limit or stop - start == 1:
+            try:
+                if room is None or room.numel() < size:
+                    room = None
+                    room = library.empty(size, dtype=A.left.dtype, device=A.device)
+                task(slice(start, stop), columns, room[:size].view(stop - start, -1))
+                return
+            except library.cuda.OutOfMemoryError:
+                last = stop - start == 1 or size <= LEAST
+            # Past the handler: while it runs, the traceback keeps tensors alive.
+            room, limit = None, size // 2
+            release(A.device)
+            if last:
+                raise MemoryError(too_little(A.device, f"tiles of {A.n} × {B.n} kernel values"))
+        middle = (start + stop) // 2
+        attempt(start, middle, columns)
+        attempt(middle, stop, columns)
+
+    with plain_float32(A.device):
+        for i in range(0, A.n, down):
+            for j in range(0, B.n, across):
+                attempt(i, min(i + down, A.n), slice(j, min(j + across, B.n)))
+
+
+def _columns(rows: int, columns: int, width: int, limit: int) -> int:
+    """Columns of a tile: near square, or longer where there are few rows.
+
+    Sums are rounded once a tile, so their last bits depend on this number, and it
+    not on free memory. Only where that is short of the right side of a tile, a copy of
+    so many prepared rows, are there fewer.
+    """
+    wanted = max(1 << (TILE.bit_length() // 2), TILE // max(rows, 1))
+    return max(1, min(columns, wanted, limit // width))
+
+
+def _fused(kernel: Any, A: Points, B: Points, V: Any, shift: float, precision: str | None) -> Any:
+    """The product by the fused kernel, or None where there is none for this case."""
+    engine = _engine(A.device)
+    if engine is None or A.dtype != np.float32 or not vars(type(kernel)).get("fused"):
+        return None  # `fused` is not inherited: a subclass may have changed the map
+    return engine.dot(kernel, A, B, V, shift, precision or "high") if engine.supports(kernel.name, A.d) else None
+
+
+def _engine(device: Any) -> Any:
+    """The module of the fused kernel, where the device allows it."""
+    if device.type != "cuda":
+        return None
+    from . import _triton
+
+    return _triton if _triton.available(device) else None
+
+
+# Products in float32 as such
+
+
+@contextmanager
+def plain_float32(device: Any) -> Iterator[None]:
+    """Products in float32 as such: a user may have let torch round their factors, by tf32 or autocast."""
+    with torch().autocast(device.type, enabled=False), _tf32:  # the first is a thread's own, the second is not
+        yield
+
+
+@contextmanager
+def _without_tf32() -> Iterator[None]:
+    library = torch()
+    matmul = library.backends.cuda.matmul
+    newer = getattr(matmul, "fp32_precision", None)
+    if not (matmul.allow_tf32 if newer is None else newer == "tf32"):
+        yield
+        return
+    try:
+        word = library.get_float32_matmul_precision()
+    except RuntimeError:  # it was set by the newer name only, which the older one will not read
+        word = None
+    library.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        if word is not None:
+            library.set_float32_matmul_precision(word)
+        if newer is not None:
+            matmul.fp32_precision = newer
+
+
+class _Shared:
+    """A context that is one for all threads: the first one in opens it, the last one out closes it."""
+
+    def __init__(self, context: Callable[[], AbstractContextManager[None]]) -> None:
+        self.context, self.lock, self.inside = context, Lock(), 0
+        self.opened: AbstractContextManager[None] | None = None
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if self.inside == 0:
+                self.opened = self.context()
+                self.opened.__enter__()
+            self.inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.inside -= 1
+            if self.inside == 0 and self.opened is not None:
+                self.opened.__exit__(None, None, None)
+
+
+_tf32 = _Shared(_without_tf32)

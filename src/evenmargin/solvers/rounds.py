@@ -1,0 +1,466 @@
+"""Newton's method over sums: rows stay where they are, a round is one sum over all of them.
+
+Given prices p, it minimises Φ(v) = 1/2 ‖w‖² + Σ ψ_i(y_i (x_i; 1)·v), v = (w; b), as `newton.py` does. There X is at
+hand; here it lies in pieces, in other processes or in files. A driver holds v and asks for *looks*: value, gradient,
+matrix, certificate and slopes along the step, each a sum over rows, so that pieces answer alone and their answers are
+added. A round at v + direction brings all of them: the step is tried and, if it is taken, the next one is known. So
+a Newton step is one round where the full step is good, two or more where it has to be shortened.
+
+Hinge: ψ_i is the augmented Lagrangian. In shares a_i = α_i/p_i of the price it is
+
+    ψ_i/p_i = max over 0 ≤ a ≤ 1 of  a s − (a − a_i)²/(2κ),    s = 1 − margin,    a_i ← clip(a_i + κ s, 0, 1),
+
+which does not contain p. So multipliers are a function of where they were updated: of the *trail* (v_1, κ_1) …
+(v_k, κ_k), from a = 1/2. Nobody stores them. Each look replays the trail, k more products with X, and a piece or a
+worker that is lost costs nothing but that. The trail, k·(d + 2) numbers, is also all that a warm start needs to go on
+exactly. At quite other prices its multipliers mislead, and the point alone is the better start.
+
+Certificate: α_i = −ψ_i' gives the lower bound D of `duality.py`. A free intercept needs Σ α_i y_i = 0: the class with
+more is scaled by t ≤ 1 when the sums are known. loss*(t a) ≤ t loss*(a), as loss*(0) = 0 for hinge, squared hinge
+and log, so that two sums of conjugates suffice. The best objective and the best bound of all rounds are kept.
+
+With more than two thousand columns there is no matrix, which would be 16 MB in each answer: L-BFGS on the same looks.
+It takes ten times as many rounds or more, of the hinge above all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+from scipy.sparse import issparse
+
+from .. import _core
+from ..losses import Hinge, slopes, values
+from ..problem import Problem, Solution, Status
+from .newton import solve_lower, weighted_gram
+
+__all__ = ["WIDE", "Course", "Look", "Request", "Terms", "Trail", "begin", "drive", "look"]
+
+Array = NDArray[np.float64]
+Rounds = Generator["Request", "Look", Any]
+
+WIDE = 2_000  # columns above which there is no matrix
+# The first κ, its growth, and how exactly a step is taken before multipliers move on: few rounds on a9a, ijcnn1 and
+# normal rows. κ starts below 1/2: at w = 0 a share of 1/2 + κ ≥ 1 leaves no row that holds the intercept.
+_KAPPA, _GROWTH, _KAPPA_MAX, _LOOSE = 0.3, 2.0, 1e5, 1.0
+_LONGEST = 60  # updates in a trail that a warm start replays
+_PAIRS = 20  # steps that L-BFGS remembers
+_SHORTER = 8  # times that a step is shortened
+_ROWS = 8_192  # of a tile
+# Where the slope along a step is measured, for the case that the whole step is too long; from 8e-6. Smooth losses
+# seldom need short steps: fewer places cost them no rounds, but the hinge up to a fifth more at large prices.
+_TAUS = 1.6 ** -np.arange(25.0, -1.0, -1.0)
+_TAUS_SMOOTH = 1.6 ** -np.array([25.0, 21.0, 17.0, 14.0, *range(11, -1, -1)])
+
+
+def _taus(kappa: float) -> Array:
+    return _TAUS if kappa else _TAUS_SMOOTH
+
+
+class Trail(NamedTuple):
+    """Where multipliers were updated: points (k, d + 1) and κ (k,)."""
+
+    points: Array
+    kappas: Array
+
+    @classmethod
+    def none(cls, width: int) -> Trail:
+        return cls(np.empty((0, width)), np.empty(0))
+
+    def then(self, point: Array, kappa: float) -> Trail:
+        return Trail(np.vstack([self.points, point]), np.append(self.kappas, kappa))
+
+
+class Request(NamedTuple):
+    """What a driver wants to know of all rows, at point + direction."""
+
+    point: Array  # (d + 1,)
+    direction: Array | None
+    trail: Trail
+    kappa: float  # 0: the loss is smooth
+    matrix: bool
+    ahead: float = 0.0  # κ of the next multipliers: how things look with them, too
+
+
+@dataclass
+class Look:
+    """Sums over rows. Adding two looks is the whole reduction."""
+
+    value: float  # Σ ψ
+    loss: float  # Σ price·loss
+    pulls: Array  # (2, d + 1): Σ α y (x; 1) over rows of + and of −
+    conjugates: Array  # (2,): Σ price·loss*(α/price)
+    moved: float  # Σ price·(change of share)²
+    inside: int  # rows whose multiplier is strictly inside its box
+    edges: Array  # (2,): how far down and up b may go before a margin crosses 1; the least, not the sum
+    slopes: Array  # Σ of d/dτ ψ at _taus
+    matrix: Array | None  # lower half of Σ ψ'' (x; 1)(x; 1)ᵀ, packed column by column
+    ahead: Look | None = None
+
+    def __add__(self, other: Look) -> Look:
+        return Look(
+            self.value + other.value, self.loss + other.loss, self.pulls + other.pulls,
+            self.conjugates + other.conjugates, self.moved + other.moved, self.inside + other.inside,
+            np.minimum(self.edges, other.edges), self.slopes + other.slopes,
+            None if self.matrix is None or other.matrix is None else self.matrix + other.matrix,
+            None if self.ahead is None or other.ahead is None else self.ahead + other.ahead,
+        )  # fmt: skip
+
+    @classmethod
+    def nothing(cls, d: int, request: Request) -> Look:
+        packed = np.zeros((d + 1) * (d + 2) // 2) if request.matrix else None
+        ahead = cls.nothing(d, request._replace(ahead=0.0)) if request.ahead else None
+        zeros = np.zeros((2, d + 1)), np.zeros(2)
+        return cls(0.0, 0.0, *zeros, 0.0, 0, np.full(2, np.inf), np.zeros(_taus(request.kappa).size), packed, ahead)
+
+
+# --- beside the rows ---
+
+
+def look(problem: Problem, request: Request) -> Look:
+    """One piece's answer, a tile of rows at a time: what is made on the way stays small, and in cache."""
+    n, d = problem.shape
+    total = None
+    for start in range(0, n, _ROWS):
+        some = slice(start, min(start + _ROWS, n))
+        X = problem.X[some]
+        if not issparse(X):  # what came over a connection may lie at any byte, where products are slow
+            X = np.require(X, requirements=["C", "A"])
+        seen = _look(replace(problem, X=X, y=problem.y[some], price=problem.price[some]), request)
+        total = seen if total is None else total + seen
+    return Look.nothing(d, request) if total is None else total
+
+
+def _look(problem: Problem, request: Request) -> Look:
+    points, direction = [*request.trail.points, request.point], request.direction
+    if direction is not None:
+        points.append(request.point + direction)
+    stack = np.array(points)
+    scores = np.asarray(problem.X @ stack[:, :-1].T).astype(np.float64, copy=False)
+    scores += stack[:, -1]
+    y, share = problem.y.astype(np.float64), None
+    if request.kappa:
+        share = np.full(y.size, 0.5)
+        for j, kappa in enumerate(request.trail.kappas):
+            share = np.clip(share + kappa * (1.0 - y * scores[:, j]), 0.0, 1.0)
+    found = _sums(problem, y, scores[:, -1], share, request)
+    if direction is not None:
+        found.slopes = _slopes_along(problem, scores[:, -2], scores[:, -1] - scores[:, -2], y, share, request.kappa)
+    return found
+
+
+def _sums(problem: Problem, y: Array, scores: Array, share: Array | None, request: Request) -> Look:
+    margins, price = y * scores, problem.price
+    found = Look.nothing(problem.shape[1], request._replace(ahead=0.0, matrix=False))
+    found.loss = found.value = float(price @ values(problem.loss, margins, y))
+    if share is None:
+        alpha = -price * slopes(problem.loss, margins, y)
+        second = np.empty_like(alpha)
+        _core.newton_loops.curvatures(problem.loss, margins, y, price, second)
+    else:
+        kappa, short = request.kappa, 1.0 - margins
+        new = np.clip(share + kappa * short, 0.0, 1.0)
+        alpha, change = price * new, new - share
+        inside = (new > 0.0) & (new < 1.0)
+        second = np.where(inside, kappa * price, 0.0)
+        found.moved = float(price @ (change * change))
+        found.value = float(price @ (new * short - change * change / (2.0 * kappa)))
+        found.inside, found.edges = int(np.count_nonzero(inside)), _edges(y * short)
+        if request.ahead:
+            found.ahead = _sums(problem, y, scores, new, request._replace(kappa=request.ahead, ahead=0.0))
+    for k, side in enumerate((y > 0, y < 0)):
+        own = np.where(side, alpha * y, 0.0)
+        found.pulls[k, :-1], found.pulls[k, -1] = own @ problem.X, own.sum()
+        found.conjugates[k] = _core.loss_loops.conjugate_sum(problem.loss, np.where(side, alpha, 0.0), y, price)
+    if request.matrix:
+        whole = np.zeros((problem.shape[1] + 1,) * 2, order="F")
+        weighted_gram(problem, np.flatnonzero(second > 0), second, whole)
+        found.matrix = lapack.dtrttp(whole, uplo="L")[0]
+    return found
+
+
+def _edges(moves: Array) -> Array:
+    """The least move of b, down and up, that puts a margin at 1."""
+    return np.array([np.min(-moves[moves <= 0.0], initial=np.inf), np.min(moves[moves >= 0.0], initial=np.inf)])
+
+
+def _slopes_along(problem: Problem, scores: Array, move: Array, y: Array, share: Array | None, kappa: float) -> Array:
+    loops, price, taus = _core.newton_loops, problem.price, _taus(kappa)
+    if share is None:
+        return np.array([loops.slope_along(problem.loss, scores, move, tau, y, price) for tau in taus])
+    alpha = share * price
+    return np.array([loops.lagrangian_slope_along(scores, move, tau, y, alpha, price, kappa) for tau in taus])
+
+
+# --- beside the driver ---
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a driver must know of the problem: not its rows."""
+
+    loss: Any
+    width: int  # d + 1
+    intercept: Any
+    tol: float
+    max_iter: int = 500
+
+    @property
+    def hinge(self) -> bool:
+        return isinstance(self.loss, Hinge)
+
+    @property
+    def learned(self) -> bool:
+        return isinstance(self.intercept, str)
+
+    @property
+    def augmented(self) -> bool:
+        return self.learned and self.intercept == "augmented"
+
+    @property
+    def free(self) -> bool:
+        return self.learned and not self.augmented
+
+    @property
+    def offset(self) -> float:
+        return 0.0 if self.intercept is None or self.learned else float(self.intercept)
+
+    def penalty(self, v: Array) -> float:
+        return 0.5 * float(v[:-1] @ v[:-1]) + (0.5 * float(v[-1]) ** 2 if self.augmented else 0.0)
+
+    def penalty_slopes(self, v: Array, direction: Array, taus: Array) -> Array:
+        """d/dτ of the penalty at v + τ direction, for each τ."""
+        last = None if self.augmented else -1
+        return np.asarray(v[:last] @ direction[:last] + taus * (direction[:last] @ direction[:last]))
+
+    def gradient(self, v: Array, seen: Look) -> Array:
+        gradient = -seen.pulls.sum(axis=0)
+        gradient[:-1] += v[:-1]
+        gradient[-1] += v[-1] if self.augmented else 0.0
+        # Rounding alone must not move an intercept that nothing holds.
+        if not self.learned or abs(gradient[-1]) <= 1e-15 * float(np.abs(seen.pulls[:, -1]).sum()):
+            gradient[-1] = 0.0
+        return gradient
+
+    def bound(self, seen: Look) -> tuple[float, Array]:
+        """D(α) and the pulls of its α: a class is scaled down where the intercept is free."""
+        scale = np.ones(2)
+        plus, minus = seen.pulls[0, -1], -seen.pulls[1, -1]
+        if self.free:
+            both = min(plus, minus) > 0.0
+            scale = np.array([min(1.0, minus / plus), min(1.0, plus / minus)]) if both else np.zeros(2)
+        u = scale @ seen.pulls
+        value = -0.5 * float(u[:-1] @ u[:-1]) - float(scale @ seen.conjugates) - self.offset * float(u[-1])
+        if self.augmented:
+            value -= 0.5 * float(u[-1]) ** 2
+        return (value if np.isfinite(value) else -np.inf), scale[:, None] * seen.pulls
+
+
+@dataclass
+class Course:
+    """Where a driver is, and the best that it has seen."""
+
+    point: Array
+    trail: Trail
+    kappa: float  # 0: the loss is smooth
+    best: float = np.inf  # objective, where, and what a look there showed
+    best_point: Array = field(default_factory=lambda: np.empty(0))
+    best_look: Look | None = None
+    bound: float = -np.inf  # and the pulls that gave it
+    pulls: Array = field(default_factory=lambda: np.empty(0))
+    rounds: int = 0
+    steps: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def gap(self) -> float:
+        return max(0.0, self.best - self.bound)
+
+    @property
+    def relative_gap(self) -> float:
+        return self.gap / max(abs(self.best), 1e-300)
+
+    def note(self, terms: Terms, seen: Look, point: Array) -> None:
+        """Remember what a look has shown."""
+        objective = terms.penalty(point) + seen.loss
+        if objective < self.best or self.best_look is None:
+            self.best, self.best_point, self.best_look = objective, point, seen
+        bound, pulls = terms.bound(seen)
+        if bound > self.bound or not self.pulls.size:
+            self.bound, self.pulls = bound, pulls
+        self.history.append({
+            "n_iter": self.steps, "rounds": self.rounds, "seconds": time.perf_counter() - self.started,
+            "objective": objective, "gap": self.gap,
+        })  # fmt: skip
+
+    def within(self, tol: float) -> bool:
+        return self.gap <= tol * abs(self.best)
+
+    def solution(self, status: Status) -> Solution:
+        v = self.best_point
+        return Solution(v[:-1], float(v[-1]), self.steps, self.best, self.gap, status, self.history)
+
+
+def begin(terms: Terms, start: Array | None = None, before: tuple[Array, Trail, float] | None = None) -> Course:
+    """The first course: from the point, trail and κ of an earlier one, from a point, or from nothing."""
+    point = np.zeros(terms.width) if start is None else start.astype(np.float64)
+    if before is not None and start is None:
+        point, trail, kappa = before
+        if terms.hinge and kappa and trail.kappas.size <= _LONGEST:
+            return Course(_with_offset(terms, point), trail, kappa)
+        start = point
+    point, trail = _with_offset(terms, point), Trail.none(terms.width)
+    if not terms.hinge:
+        return Course(point, trail, 0.0)
+    if start is None:
+        return Course(point, trail, _KAPPA)
+    return Course(point, trail.then(point, _KAPPA), _GROWTH * _KAPPA)
+
+
+def _with_offset(terms: Terms, point: Array) -> Array:
+    return point if terms.learned else np.append(point[:-1], terms.offset)
+
+
+def drive(terms: Terms, course: Course) -> Rounds:
+    """Yields requests, is sent looks, returns the status; the course is kept up to date on the way."""
+    wide = terms.width > WIDE + 1
+    memory: list[tuple[Array, Array]] = []
+    stuck = 0
+    seen = yield _ask(course, None, wide)
+    course.note(terms, seen, course.point)
+    while not course.within(terms.tol):
+        if course.steps >= terms.max_iter:
+            return Status.BUDGET
+        gradient = terms.gradient(course.point, seen)
+        if course.kappa and float(gradient @ gradient) <= _LOOSE * seen.moved / course.kappa:
+            # The residual is small beside the move that the multipliers are about to make.
+            seen = yield from _update(terms, course, seen, wide)
+            memory.clear()
+            if course.within(terms.tol):
+                break
+            gradient = terms.gradient(course.point, seen)
+        direction = _lbfgs(memory, gradient) if wide else -_solve(terms, seen.matrix, gradient)
+        # What a step, and new multipliers after it, may still gain; these go on with each κ where steps have ended.
+        gain = float(-gradient @ direction) + (seen.moved / course.kappa if course.kappa else 0.0)
+        stuck = 0 if gain > 1e-16 * abs(course.best) else stuck + 1
+        if stuck > (2 if course.kappa else 0):
+            return _judged(course, terms.tol)
+        course.steps += 1
+        taken = yield from _step(terms, course, seen, gradient, direction, wide)
+        if taken is None:
+            return _judged(course, terms.tol)
+        if wide:
+            step = taken[0] - course.point
+            _remember(memory, step, terms.gradient(*taken) - gradient)
+        course.point, seen = taken
+    yield from _settle(terms, course, wide)
+    return Status.CONVERGED
+
+
+def _judged(course: Course, tol: float) -> Status:
+    """No progress is left: converged, if that is as good as float64 allows."""
+    return Status.CONVERGED if course.within(max(tol, 1e-9)) else Status.STALLED
+
+
+def _ask(course: Course, direction: Array | None, wide: bool) -> Request:
+    course.rounds += 1
+    ahead = _grown(course.kappa) if course.kappa and direction is not None else 0.0
+    return Request(course.point, direction, course.trail, course.kappa, not wide, ahead)
+
+
+def _grown(kappa: float) -> float:
+    return min(_GROWTH * kappa, _KAPPA_MAX)
+
+
+def _update(terms: Terms, course: Course, seen: Look, wide: bool) -> Rounds:
+    """New multipliers; how things look with them has mostly come along with the last look."""
+    course.trail, course.kappa = course.trail.then(course.point, course.kappa), _grown(course.kappa)
+    if seen.ahead is None:
+        seen = yield _ask(course, None, wide)
+    else:
+        seen = seen.ahead
+    course.note(terms, seen, course.point)
+    return seen
+
+
+def _step(terms: Terms, course: Course, seen: Look, gradient: Array, direction: Array, wide: bool) -> Rounds:
+    """(point, look) after a step that goes down, shortened until it does; None if it never does."""
+    now, decrement = terms.penalty(course.point) + seen.value, float(-gradient @ direction)
+    taus = _taus(course.kappa)
+    for _ in range(_SHORTER):
+        tried = yield _ask(course, direction, wide)
+        target = course.point + direction
+        course.note(terms, tried, target)
+        along = tried.slopes + terms.penalty_slopes(course.point, direction, taus)
+        if along[-1] <= 0.0 or terms.penalty(target) + tried.value <= now - 0.1 * decrement:
+            return target, tried
+        # Where no row in play holds the intercept, a full step may be 1e20 long.
+        tau = _short(along, taus)
+        direction, decrement = tau * direction, tau * decrement
+    return None
+
+
+def _short(along: Array, taus: Array) -> float:
+    """The last tau up to which Φ goes down for certain; below the first one, where that is too long."""
+    k = int(np.argmax(along > 0.0))
+    return float(taus[k - 1] if k else 0.5 * taus[0])
+
+
+def _settle(terms: Terms, course: Course, wide: bool) -> Rounds:
+    """A free intercept that no row of the hinge holds goes to the middle of where it may be.
+
+    So it depends on the rows and not on the path, as `duality.settled_intercept` has it.
+    """
+    seen = course.best_look
+    if not (terms.hinge and terms.free and seen is not None and seen.inside == 0 and np.isfinite(seen.edges).all()):
+        return
+    best, middle = course.best, course.best_point.copy()
+    middle[-1] += 0.5 * (seen.edges[1] - seen.edges[0])
+    course.point = middle
+    seen = yield _ask(course, None, wide)
+    course.note(terms, seen, middle)
+    if terms.penalty(middle) + seen.loss <= best + 1e-13 * abs(best):
+        course.best_point, course.best_look = middle, seen
+
+
+def _solve(terms: Terms, packed: Array | None, right: Array) -> Array:
+    """(I + matrix)⁻¹ right."""
+    d = terms.width - 1
+    matrix = lapack.dtpttr(d + 1, packed, uplo="L")[0]
+    matrix[np.arange(d), np.arange(d)] += 1.0
+    if not terms.learned:
+        matrix[-1, :] = 0.0
+        matrix[-1, -1] = 1.0
+    else:
+        matrix[-1, -1] += 1.0 if terms.augmented else 1e-12 * max(1.0, float(matrix[-1, -1]))
+    return solve_lower(matrix, right)
+
+
+def _lbfgs(memory: list[tuple[Array, Array]], gradient: Array) -> Array:
+    """The direction from the remembered steps and changes of the gradient (two loops)."""
+    q, backs = -gradient, []
+    for step, change in reversed(memory):
+        back = (step @ q) / (step @ change)
+        q = q - back * change
+        backs.append(back)
+    if memory:
+        step, change = memory[-1]
+        q = q * ((step @ change) / (change @ change))
+    else:
+        q = q / max(1.0, float(np.linalg.norm(gradient)))
+    for (step, change), back in zip(memory, reversed(backs), strict=True):
+        q = q + step * (back - (change @ q) / (step @ change))
+    return q
+
+
+def _remember(memory: list[tuple[Array, Array]], step: Array, change: Array) -> None:
+    if step @ change > 1e-12 * float(np.linalg.norm(step) * np.linalg.norm(change)):
+        memory.append((step, change))
+        del memory[:-_PAIRS]

@@ -1,0 +1,27 @@
+"""Clusters on this machine. The fixture `cluster` has one for all tests; what a test breaks it starts for itself."""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import contextmanager
+from unittest.mock import patch
+
+
+@contextmanager
+def started(n_workers=2, **options):
+    """A client of a new cluster, which nobody uses unasked."""
+    from distributed import Client, LocalCluster
+
+    # Workers have the environment of the moment they start: one thread of BLAS, and no warnings as errors.
+    quiet = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    plain = {
+        "threads_per_worker": 1,
+        "processes": True,
+        "dashboard_address": "127.0.0.1:0",  # any free port; None would be a fixed one
+        "silence_logs": logging.CRITICAL,
+    }
+    with patch.dict(os.environ, quiet):
+        local = LocalCluster(n_workers=n_workers, **(plain | options))
+    with local, Client(local, set_as_default=False) as client:
+        yield client
