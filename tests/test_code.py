@@ -52,7 +52,7 @@ def test_the_demo_compares_plain_and_even_machines_and_writes_a_report(tmp_path)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("page", ["README.md", "docs/guide.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/scale.md"])
 def test_the_python_in_the_pages_runs(page):
     pytest.importorskip("matplotlib").use("Agg")
     X, y = imbalanced()

@@ -1,0 +1,124 @@
+"""A method of a fitted estimator, block by block and lazily."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from .._validation import check_is_fitted, check_weights
+from ._engine import Engine, lazily, reduced
+from ._partitions import in_words, is_frame, labels_of, triples, two_dimensional
+
+__all__ = ["as_it_is", "called_of_frame", "for_tasks", "over_blocks", "probe", "score_blocks"]
+
+
+def over_blocks(estimator: Any, method: str, X: Any, like: NDArray[Any] | None = None) -> Any:
+    """`estimator.method` of every block: an array of (n,) or (n, columns), cut as X is.
+
+    `like` is an empty array of what comes out; by default two rows are tried, which also checks
+    the columns at once. How long the partitions of a frame are is not known, nor are the array's chunks then.
+    """
+    check_is_fitted(estimator)
+    told = as_it_is(estimator, X)
+    if is_frame(X):
+        if like is None:
+            like = getattr(estimator, method)(probe(estimator, X))[:0]
+        kind = pd.Series if like.ndim == 1 else pd.DataFrame
+        meta = kind(like, index=X._meta.index)
+        options = {"token": method, "meta": meta, "enforce_metadata": False}
+        return X.map_partitions(called_of_frame, told, method, like, kind, **options).to_dask_array()
+    X = two_dimensional(X)
+    if like is None:
+        like = getattr(estimator, method)(probe(estimator, X))[:0]
+    # By name: arguments that are arrays would be cut into blocks.
+    options = {"estimator": told, "method": method, "nothing": like, "token": method, "dtype": like.dtype, "meta": like}
+    if like.ndim == 1:
+        return X.map_blocks(_called, drop_axis=1, **options)
+    return X.map_blocks(_called, chunks=(X.chunks[0], (like.shape[1],)), **options)
+
+
+def probe(estimator: Any, X: Any) -> Any:
+    """Two rows with the columns of X and nothing missing; words and dates only for an estimator that reads them."""
+    if not is_frame(X):
+        return np.zeros((2, int(X.shape[1])), X.dtype)
+    rows = X._meta_nonempty.reset_index(drop=True)
+    reads = estimator.__sklearn_tags__().input_tags.string
+    for name, kind in X.dtypes.items():
+        if pd.api.types.is_numeric_dtype(kind):
+            rows[name] = pd.Series([0, 0], dtype=kind)
+        elif not reads:
+            rows[name] = 0.0
+    return rows
+
+
+def score_blocks(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    """The share of rows whose class is predicted, counted by weight: two numbers travel for each block."""
+    check_is_fitted(estimator)
+    if y is None:
+        raise ValueError("A score needs the classes of the rows: call score(X, y).")
+    parts = triples(X, y, sample_weight).numbered(_right, for_tasks(estimator, X))
+    with Engine() as engine:
+        right, total = engine.compute(reduced(parts, _summed))
+    if not total > 0:
+        raise ValueError("X has no rows of a weight above 0.")
+    return float(right / total)
+
+
+def _right(number: int, piece: tuple[Any, Any, Any], estimator: Any) -> NDArray[np.float64]:
+    """The weight of the rows that are predicted right, and of all."""
+    X, y, weight = piece
+    if not X.shape[0]:
+        return np.zeros(2)
+    try:
+        y, weight = labels_of(y, X.shape[0]), check_weights(weight, X.shape[0])
+        return np.array([weight[estimator.predict(X) == y].sum(), weight.sum()])
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"Partition {number}: {in_words(error)}.") from None
+
+
+def _summed(parts: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    return np.sum(parts, axis=0)
+
+
+def for_tasks(estimator: Any, X: Any) -> Any:
+    """A copy of the estimator, which may be fitted again before they run; with one thread, as dask has its own.
+
+    It takes the names of X's columns for its own, or their lack: the probe has warned, and blocks need not.
+    """
+    estimator = copy(estimator)
+    if getattr(estimator, "n_jobs", 1) is None:
+        estimator.n_jobs = 1
+    names = list(X.columns) if is_frame(X) else []
+    if names and all(isinstance(name, str) for name in names):
+        vars(estimator).setdefault("feature_names_in_", np.array(names, dtype=object))
+    elif not names and not estimator.__sklearn_tags__().input_tags.string:
+        vars(estimator).pop("feature_names_in_", None)
+    return estimator
+
+
+def as_it_is(estimator: Any, X: Any) -> Any:
+    """The estimator for tasks, once for all of them, not in each."""
+    return lazily(for_tasks(estimator, X))
+
+
+def _called(part: Any, estimator: Any, method: str, nothing: NDArray[Any], block_id: Any = None) -> Any:
+    """A method of one block."""
+    if not part.shape[0]:
+        return nothing
+    try:
+        return getattr(estimator, method)(part)
+    except ValueError as error:
+        where = f"Partition {block_id[0]}: " if block_id else ""
+        raise ValueError(f"{where}{in_words(error)}.") from None
+
+
+def called_of_frame(
+    part: Any, estimator: Any, method: str, nothing: NDArray[Any], kind: Any, partition_info: Any = None
+) -> Any:
+    """The same of a frame; `kind` is the pandas class of the result."""
+    number = None if partition_info is None else (partition_info["number"],)
+    return kind(_called(part, estimator, method, nothing, number), index=part.index)

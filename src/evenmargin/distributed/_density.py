@@ -1,0 +1,240 @@
+"""`DensityWeights` on dask collections, by random Fourier features.
+
+A first pass finds γ and how far rows reach, a second the phases φ(ω) = Σ_j exp(iω·x_j) of every class: 2 · n_components
+numbers for each. Densities and weights follow from them row by row, and are lazy. Every partition draws the frequencies
+for itself, the ones that a fit in memory draws from the same seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from .._validation import check_weights, seed_from
+from ..density import SCHEMES, _power, draw_waves, fourier_phases, fourier_spread, lost_among, precision_for
+from ..kernels import RBF
+from ._engine import Engine, Parts, reduced
+from ._moments import Extent, Moments, added
+from ._partitions import Array, Block, Partitions, is_frame, joined, partitions, prepare, triples, two_dimensional
+from ._survey import Survey, merge_surveys, survey
+
+__all__ = ["fit_density"]
+
+_COLUMNS = ["weights", "density", "density_error"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """All that a partition must know to weigh its rows: of the whole, not of itself.
+
+    `phase` has the shape (classes + 1, 2, frequencies), the last for rows of a class that has no weight; `mean` is what
+    weights are divided by.
+    """
+
+    scheme: str
+    kernel: Any
+    width: int
+    components: int
+    seed: int
+    classes: NDArray[Any]
+    centre: Array | None = None
+    dtype: Any = np.float64
+    largest: float = 1.0
+    phase: Array | None = None
+    mean: float = 1.0
+
+    def waves(self) -> NDArray[np.floating]:
+        return draw_waves(self.kernel, self.width, self.components, self.seed, self.dtype)
+
+    def codes(self, block: Block) -> NDArray[np.intp]:
+        known = np.isin(block.labels, self.classes)
+        return np.where(known, np.searchsorted(self.classes, block.labels), self.classes.size)[block.codes]
+
+    def phases(self, block: Block) -> Array:
+        """One partition's part of φ."""
+        share = block.weights / self.largest
+        return fourier_phases(block.X, self.centre, self.waves(), self.codes(block), share, self.classes.size)
+
+    def weigh(self, block: Block, weight: Array) -> Array:
+        """Weight, density and its error of every row, in columns."""
+        found = np.full((weight.size, len(_COLUMNS)), np.nan)
+        if self.phase is None:
+            kept = np.arange(weight.size) if block.kept is None else block.kept
+            drawn = np.random.default_rng([self.seed, block.number]).random(kept.size)[kept]
+            found[:, 0] = (1.0 + drawn) / self.mean
+            return found
+        sums, errors = fourier_spread(block.X, self.centre, self.waves(), self.codes(block), self.phase)
+        sums *= self.largest
+        sums[weight == 0] += 1.0
+        if self.classes.size == 1:
+            sums = np.maximum(sums, np.where(weight > 0, weight, 1.0))
+        given = np.maximum(sums, 0.0) if self.scheme == "same_class" else _power(sums, self.scheme, weight)
+        found[:, 0], found[:, 1], found[:, 2] = given / self.mean, sums, self.largest * errors
+        return found
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the first pass finds: classes and faults, what γ and the precision depend on, the largest sample weight."""
+
+    survey: Survey
+    moments: Moments
+    extent: Extent
+    largest: float
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self.survey.size
+
+    @classmethod
+    def of(cls, block: Block) -> Found:
+        largest = float(block.weights.max(initial=0.0))
+        return cls(survey(block, 0, 0), Moments.of(block), Extent.of(block), largest)
+
+    def __add__(self, other: Found) -> Found:
+        both = merge_surveys([self.survey, other.survey], 0)
+        largest = max(self.largest, other.largest)
+        return Found(both, self.moments + other.moments, self.extent + other.extent, largest)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a look at the weights finds: the largest, their sum by sample weight in units of it, and who has any."""
+
+    peak: float
+    total: float
+    alive: frozenset[Any]
+
+    @classmethod
+    def of(cls, block: Block, rule: Rule) -> Given:
+        weight = block.weights
+        given = rule.weigh(block, weight)[:, 0]
+        peak = float(given.max(initial=0.0))
+        alive = np.unique(block.codes[given > 0])
+        return cls(peak, float(weight @ given) / peak if peak else 0.0, frozenset(block.labels[alive].tolist()))
+
+    def __add__(self, other: Given) -> Given:
+        peak = max(self.peak, other.peak)
+        total = (self.total * self.peak + other.total * other.peak) / peak if peak else 0.0
+        return Given(peak, total, self.alive | other.alive)
+
+
+def fit_density(estimator: Any, X: Any, y: Any, sample_weight: Any) -> list[Any]:
+    """Fit a `DensityWeights`; returns which classes are left without any weight."""
+    scheme = estimator.scheme if isinstance(estimator.scheme, str) else SCHEMES[estimator.scheme - 1]
+    if estimator.method == "exact" and scheme != "random":
+        raise ValueError("method='exact' takes all pairs of rows: on dask collections choose method='fourier'.")
+    if scheme != "same_class":
+        y = None
+    elif y is None:
+        raise ValueError("scheme='same_class' needs the classes of the rows: call fit(X, y).")
+    table = partitions(X, y, sample_weight)
+    with Engine() as engine:
+        rule, gone = _find_rule(engine, table, estimator, scheme)
+    _keep(estimator, rule, _columns(X, y, sample_weight, rule))
+    table.name_columns(estimator)
+    return gone
+
+
+def _find_rule(engine: Engine, table: Partitions, estimator: Any, scheme: str) -> tuple[Rule, list[Any]]:
+    """Two or three passes over the blocks."""
+    blocks, found = engine.settle(table, lambda blocks: _found(engine, blocks))
+    kernel: Any = found.moments.settle(RBF(estimator.gamma), table.width)
+    count, seed = int(estimator.n_components), seed_from(estimator.random_state)
+    rule = Rule(scheme, kernel, table.width, count, seed, found.survey.classes)
+    if scheme != "random":
+        rule = _with_phases(rule, found, engine, blocks)
+    gone: list[Any] = []
+    if scheme == "same_class" or estimator.normalize == "mean":
+        given: Given = _sum(engine, blocks, Given.of, rule)
+        if scheme == "same_class":
+            gone = lost_among(given.alive, found.survey.classes.tolist())
+        if estimator.normalize == "mean":
+            rule = replace(rule, mean=given.peak * (given.total / sum(found.survey.totals.values())))
+    return rule, gone
+
+
+def _found(engine: Engine, blocks: Parts) -> Found:
+    found: Found = _sum(engine, blocks, Found.of)
+    found.survey.check()
+    return found
+
+
+def _with_phases(rule: Rule, found: Found, engine: Engine, blocks: Parts) -> Rule:
+    dtype, centre = found.survey.dtype, found.extent.centre
+    precision = precision_for(rule.kernel, rule.kernel.gamma * found.extent.radius**2, dtype)
+    centre = None if centre is None else centre.astype(dtype)
+    rule = replace(rule, centre=centre, dtype=precision, largest=found.largest)
+    return replace(rule, phase=np.pad(_sum(engine, blocks, _phases, rule), ((0, 1), (0, 0), (0, 0))))
+
+
+def _phases(block: Block, rule: Rule) -> Array:
+    return rule.phases(block)
+
+
+def _sum(engine: Engine, blocks: Parts, function: Callable[..., Any], *more: Any) -> Any:
+    """Σ function(block, *more) over all blocks."""
+    return engine.compute(reduced(blocks.map(function, *more), added))
+
+
+def _keep(estimator: Any, rule: Rule, columns: list[Any]) -> None:
+    for name in ("density_", "density_error_"):  # of an earlier fit
+        estimator.__dict__.pop(name, None)
+    estimator.gamma_ = rule.kernel.gamma
+    estimator.weights_ = columns[0]
+    if rule.phase is not None:
+        estimator.density_, estimator.density_error_ = columns[1:]
+
+
+def _columns(X: Any, y: Any, weight: Any, rule: Rule) -> list[Any]:
+    """Weights, densities and errors, lazily: arrays with the chunks of an array, series with the index of a frame."""
+    names = list(X.columns) if is_frame(X) else None
+    meta = pd.DataFrame(np.empty((0, len(_COLUMNS))), columns=_COLUMNS)
+    together = joined(X, y, weight)
+    if together is not None:
+        meta = meta.set_axis(X._meta.index, axis=0)
+        found = together.map_partitions(_framed, rule, names, meta=meta, enforce_metadata=False)
+        return [found[name] for name in _COLUMNS]
+    pieces = triples(X, y, weight)
+    if names is not None:
+        found = pieces.numbered(_numbered, rule, names).frame(meta.set_axis(X._meta.index, axis=0))
+        return [found[name] for name in _COLUMNS]
+    found = _array(pieces.numbered(_weighed, rule, None), two_dimensional(X).chunks[0])
+    return [found[:, place] for place in range(len(_COLUMNS))]
+
+
+def _array(parts: Parts, rows: tuple[Any, ...]) -> Any:
+    """An array of the parts, one below the other; `concatenate` would leave the empty ones out."""
+    import dask.array as da
+    from dask.highlevelgraph import HighLevelGraph
+
+    name = f"density-{uuid4().hex}"
+    graph = {(name, number, 0): key for number, key in enumerate(parts.keys)}
+    whole = HighLevelGraph.from_collections(name, {**parts.graph, **graph})
+    return da.Array(whole, name, (rows, (len(_COLUMNS),)), dtype=np.float64)
+
+
+def _weighed(number: int, piece: tuple[Any, Any, Any], rule: Rule, names: list[Any] | None) -> Array:
+    """The columns of one partition as it is, rows of weight 0 included."""
+    rows, y, weight = piece
+    block = prepare(number, (rows, y, None), names, rule.width)
+    if block.fault:  # it had none when it was surveyed
+        raise ValueError(f"Partition {number}: {block.fault}.")
+    return rule.weigh(block, check_weights(weight, block.codes.size))
+
+
+def _numbered(number: int, piece: tuple[Any, Any, Any], rule: Rule, names: list[Any]) -> pd.DataFrame:
+    return _framed(piece, rule, names, {"number": number})
+
+
+def _framed(
+    piece: tuple[Any, Any, Any], rule: Rule, names: list[Any], partition_info: dict[str, Any] | None = None
+) -> pd.DataFrame:
+    number = 0 if partition_info is None else partition_info["number"]
+    return pd.DataFrame(_weighed(number, piece, rule, names), columns=_COLUMNS, index=piece[0].index)

@@ -1,0 +1,331 @@
+"""Where graphs run: on dask's threads, or with the client that is in charge.
+
+Graphs are plain dicts, made anew each round over the keys of the blocks: `Parts`. With a client, waiting is watched: a
+cluster without workers, with none that goes on, or without a scheduler ends in `ClusterLost`, never in a wait without
+end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import dask
+import dask.threaded
+from dask._task_spec import TaskRef  # has no other name, and is what futures are to graphs
+
+from .._threads import one_blas_thread
+
+__all__ = ["ClusterLost", "Engine", "Parts", "lazily", "reduced"]
+
+_FAN = 8  # answers added by one task
+_SMALL = 1 << 20  # bytes of a partition below which one task does as many: a task costs some milliseconds
+_MANY = 128  # partitions from which on that leaves enough tasks for all workers
+_HELD = 0.5  # of the free memory that partitions may take to be held between rounds
+_ROOM = 3  # times a block: it, what it was read from, and what a look at it makes
+_PATIENCE = 30.0  # seconds in which no worker goes on before the cluster is given up
+_FIRST = 10  # times as long for the first worker, which a cluster may have to be granted
+_LOOK = 1.0  # seconds between two looks at the cluster
+
+_Found = TypeVar("_Found")
+
+
+class ClusterLost(RuntimeError):
+    """No worker is left that goes on, or no scheduler. The machine holds what it had reached."""
+
+
+def lazily(what: Any) -> Any:
+    """A value as part of dask's collections, not looked into."""
+    return dask.delayed(what, pure=False, traverse=False)
+
+
+@dataclass(frozen=True)
+class _Told:
+    """A function, and what else it takes: one value of the graph, which travels once to each worker."""
+
+    function: Callable[..., Any]
+    more: tuple[Any, ...]
+
+
+def _call(told: _Told, *part: Any) -> Any:
+    return told.function(*part, *told.more)
+
+
+def _call_each(told: _Told, parts: list[Any]) -> list[Any]:
+    return [told.function(part, *told.more) for part in parts]
+
+
+def _call_numbered(told: _Told, start: int, parts: list[Any]) -> list[Any]:
+    return [told.function(start + place, part, *told.more) for place, part in enumerate(parts)]
+
+
+def _together(told: _Told, *parts: Any) -> Any:
+    return told.function(list(parts), *told.more)
+
+
+def _together_each(told: _Told, parts: list[Any]) -> Any:
+    return told.function(parts, *told.more)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A graph, and what it has for each partition: a key, or a list of keys and plain values.
+
+    Where `folded`, for each `_FAN` partitions, and tasks take and give lists.
+    """
+
+    graph: dict[Any, Any]
+    keys: list[Any]
+    folded: bool = False
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @classmethod
+    def of(cls, collection: Any) -> Parts:
+        """The blocks of a dask collection as they are."""
+        pieces = collection.to_delayed()
+        pieces = pieces if isinstance(pieces, list) else pieces.ravel().tolist()
+        return cls(dict(pieces[0].dask) if pieces else {}, [piece.key for piece in pieces])
+
+    def fold(self, largest: float) -> Parts:
+        """The same, folded where partitions are many and none has more bytes than a small one."""
+        if len(self) < _MANY or not largest <= _SMALL:
+            return self
+        return Parts(self.graph, _groups(self.keys), folded=True)
+
+    def map(self, function: Callable[..., Any], *more: Any) -> Parts:
+        """`function(part, *more)` of every part."""
+        call = _call_each if self.folded else _call
+        return self._mapped(_Told(function, more), [(call, key) for key in self.keys])
+
+    def numbered(self, function: Callable[..., Any], *more: Any) -> Parts:
+        """`function(number, part, *more)` of every part."""
+        call, step = (_call_numbered, _FAN) if self.folded else (_call, 1)
+        return self._mapped(_Told(function, more), [(call, step * place, key) for place, key in enumerate(self.keys)])
+
+    def _mapped(self, told: _Told, calls: list[tuple[Any, ...]]) -> Parts:
+        name = f"{told.function.__name__}-{uuid4().hex}"
+        what, keys = f"told-{name}", [(name, number) for number in range(len(calls))]
+        tasks = {key: (call, what, *part) for key, (call, *part) in zip(keys, calls, strict=True)}
+        return Parts({**self.graph, what: told, **tasks}, keys, self.folded)
+
+    def frame(self, meta: Any) -> Any:
+        """A dask frame of the parts, one below the other."""
+        import dask.dataframe as dd
+        from dask.delayed import Delayed
+
+        return dd.from_delayed([Delayed(key, self.graph) for key in self.keys], meta=meta, verify_meta=False)
+
+
+def _groups(keys: list[Any]) -> list[list[Any]]:
+    return [keys[start : start + _FAN] for start in range(0, len(keys), _FAN)]
+
+
+def reduced(parts: Parts, together: Callable[..., Any], *more: Any) -> Parts:
+    """A tree of `together([part, ...], *more)` down to one.
+
+    Its shape is fixed, so that the order of sums is that of the partitions, whoever computes them.
+    """
+    name = f"{together.__name__}-{uuid4().hex}"
+    told, keys, depth = f"told-{name}", parts.keys, 0
+    graph = {**parts.graph, told: _Told(together, more)}
+    if parts.folded:  # the first level of the tree, in the tasks that give its leaves
+        graph.update({key: (_together_each, told, graph[key]) for key in keys})
+        depth = 1
+    while depth == 0 or len(keys) > 1:
+        groups = _groups(keys)
+        keys = [(name, depth, number) for number in range(len(groups))]
+        graph.update({key: (_together, told, *group) for key, group in zip(keys, groups, strict=True)})
+        depth += 1
+    return Parts(graph, keys)
+
+
+class Engine:
+    """Runs the graphs of one fit. Used as a context, it lets go of what it held.
+
+    Inside a task of the cluster it leaves the task's place to others, as dask's own waiting does: they may be the ones
+    that are awaited.
+    """
+
+    def __init__(self) -> None:
+        self._get = dask.base.get_scheduler() or dask.threaded.get
+        owner = getattr(self._get, "__self__", None)
+        self.client: Any = owner if type(owner).__module__.startswith("distributed") else None
+        self._held: list[Any] = []
+        self._aside = self._met = False
+
+    def __enter__(self) -> Engine:
+        if self.client is not None:
+            self._aside = _step_aside()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for future in self._held:
+            future.release()
+        self._held.clear()
+        if self._aside:
+            from distributed import rejoin
+
+            rejoin()
+
+    def memory(self) -> float:
+        """Bytes that blocks may take to be held between rounds."""
+        workers = self._workers()
+        if _limited(workers):
+            return _HELD * sum(_free(workers))
+        near = all(worker["host"] in ("127.0.0.1", "::1") for worker in workers)
+        return _HELD * _available() if self.client is None or near else 0.0
+
+    def check_room(self, largest: float) -> None:
+        """Refuse blocks that no worker could read and look at: dask would kill one worker after the other."""
+        workers = self._workers()
+        if not _limited(workers) or not _ROOM * largest > max(_free(workers)):
+            return
+        raise MemoryError(
+            f"The largest partition has {largest / 1e6:.0f} MB and takes {_ROOM} times as much to be looked at, and no "
+            f"worker has more than {max(_free(workers)) / 1e6:.0f} MB left: cut the table into smaller partitions, or "
+            "raise memory_limit. If its blocks are sparse, give the dask array a sparse meta."
+        )
+
+    def settle(self, table: Any, first_pass: Callable[[Parts], _Found]) -> tuple[Parts, _Found]:
+        """The blocks of a table, held where they fit, and what a first pass over them finds.
+
+        Its result has a `size`, the bytes of all blocks and of the largest, which may not be known before.
+        """
+        self.check_room(table.largest)
+        if table.nbytes <= self.memory():  # False where it is not known
+            blocks = self.hold(table.blocks)
+            return blocks, first_pass(blocks)
+        found = first_pass(table.blocks)
+        nbytes, largest = found.size  # type: ignore[attr-defined]
+        self.check_room(largest)
+        return (self.hold(table.blocks) if nbytes <= self.memory() else table.blocks), found
+
+    def hold(self, blocks: Parts) -> Parts:
+        """The same blocks, computed once and kept where they were computed."""
+        if self.client is None:
+            with one_blas_thread():
+                values = self._get(blocks.graph, blocks.keys)
+        else:
+            self._held += self.client.get(blocks.graph, blocks.keys, sync=False)
+            values = map(TaskRef, blocks.keys)  # not the futures: copies of them would hold the blocks as well
+        return Parts(dict(zip(blocks.keys, values, strict=True)), blocks.keys, blocks.folded)
+
+    def compute(self, graph: Parts) -> Any:
+        """The one result of a graph."""
+        (key,) = graph.keys
+        if self.client is None:
+            with one_blas_thread():
+                return self._get(graph.graph, key)
+        future = None
+        try:
+            future = self.client.get(graph.graph, key, sync=False)
+            return self._watched(future)
+        except Exception as error:
+            why = self._why_lost(future, error)
+            if not why:
+                raise
+            raise ClusterLost(why) from error
+        finally:
+            if future is not None:
+                future.release()
+
+    def _why_lost(self, future: Any, error: Exception) -> str:
+        """What has become of the cluster, or nothing where the error is that of a task."""
+        from distributed import CancelledError, KilledWorker
+
+        if isinstance(error, KilledWorker):
+            return (
+                f"A partition was lost with {error.allowed_failures + 1} workers, one after the other: if they ran "
+                "out of memory, cut the table into smaller partitions, or raise memory_limit."
+            )
+        if isinstance(error, ClusterLost) or (future is not None and future.status == "error"):
+            return ""
+        if isinstance(error, CancelledError) or self.client.status not in ("running", "connecting"):
+            return "The scheduler is gone, or was restarted."
+        return f"The scheduler does not answer ({type(error).__name__})." if isinstance(error, OSError) else ""
+
+    def _watched(self, future: Any) -> Any:
+        """The result; while it is awaited, whether anyone is left to compute it."""
+        from distributed import wait
+
+        since = time.monotonic()
+        while True:
+            try:
+                wait(future, timeout=_LOOK)
+            except TimeoutError:
+                pass
+            except KeyboardInterrupt:
+                self.client.cancel(future)
+                raise
+            if future.done():
+                return future.result(timeout=_FIRST * _patience())
+            if self.client.status not in ("running", "connecting"):
+                raise ClusterLost("The connection to the scheduler is closed.")
+            idle = self._why_idle()
+            if not idle:
+                since = time.monotonic()
+            patience = _patience() * (1 if self._met else _FIRST)
+            if time.monotonic() - since > patience:
+                self.client.cancel(future)
+                raise ClusterLost(f"For {patience:.0f} seconds {idle}.")
+
+    def _why_idle(self) -> str:
+        """Why nobody can go on now, or nothing."""
+        workers = self._workers()
+        if not workers:
+            return "there has been no worker"
+        if all(w["status"] == "paused" and not w["metrics"].get("task_counts", {}).get("executing") for w in workers):
+            return (
+                "all workers have been paused, their memory full: cut the table into smaller partitions, or raise "
+                "memory_limit"
+            )
+        return ""
+
+    def _workers(self) -> list[dict[str, Any]]:
+        if self.client is None:
+            return []
+        patience = _patience()
+        try:
+            ask = self.client.scheduler.identity
+            found = list(self.client.sync(ask, n_workers=-1, callback_timeout=patience)["workers"].values())
+        except TimeoutError:
+            raise ClusterLost(f"For {patience:.0f} seconds the scheduler has not answered.") from None
+        self._met = self._met or bool(found)
+        return found
+
+
+def _patience() -> float:
+    return float(dask.config.get("evenmargin.patience", _PATIENCE))
+
+
+def _step_aside() -> bool:
+    """Leave the thread pool of the worker whose task this is; False where this is none, or has left."""
+    from distributed import secede
+
+    try:
+        secede()
+    except (ValueError, KeyError, AttributeError):
+        return False
+    return True
+
+
+def _limited(workers: list[dict[str, Any]]) -> bool:
+    return bool(workers) and all(worker["memory_limit"] for worker in workers)
+
+
+def _free(workers: list[dict[str, Any]]) -> list[float]:
+    """Bytes that each worker has left below its limit; Python and its libraries take some 250 MB of each."""
+    return [max(0.0, float(w["memory_limit"] - w["metrics"].get("memory", 0))) for w in workers]
+
+
+def _available() -> float:
+    """Bytes of memory that this process may still have: what the machine has free, within the limits set for it."""
+    import psutil  # type: ignore[import-untyped]
+    from distributed.system import MEMORY_LIMIT
+
+    return float(min(psutil.virtual_memory().available, MEMORY_LIMIT))

@@ -1,0 +1,272 @@
+"""`LinearSVM.fit` on dask collections.
+
+One pass surveys the table, its sample is solved in memory, and from there the drivers of `solvers/rounds.py`, one for
+each class against the rest, ask together: a graph a round, message → looks of the partitions → their sum. Which worker
+does what changes nothing, and a worker that dies is dask's to replace: what it held is computed again from the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._binary import binary_task, effective_C, one_vs_rest
+from .._machine import same_classes
+from .._progress import progress_bars
+from .._threads import one_blas_thread
+from .._validation import seed_from
+from ..losses import Hinge, Log, SquaredHinge, get_loss
+from ..problem import Problem, Solution, Status
+from ..solvers import Control, Lbfgs, Newton, Solver, run
+from ..solvers.rounds import WIDE, Course, Look, Request, Terms, Trail, begin, drive, look
+from ._engine import ClusterLost, Engine, Parts, reduced
+from ._partitions import Array, Block, Partitions, partitions
+from ._survey import Survey, merge_surveys, stacked, survey
+
+__all__ = ["fit_linear"]
+
+_SAMPLE_BYTES = 2 << 20  # of the rows of each class that the start is computed from
+_SAMPLE_ROWS = 4_000  # of each class, at most
+_MAX_ITER = {"newton": 500, "lbfgs": 10_000}  # steps, as these solvers have it in memory
+_ROWS_PER_COLUMN = 10  # of a sample; with fewer its hinge fits it too well, and zero is the better start
+_NEAR = 1.25  # how much prices may differ for multipliers to be a good start
+
+
+@dataclass(frozen=True)
+class Costs:
+    """All that a partition must know to price its rows: of the whole, not of itself."""
+
+    classes: NDArray[Any]
+    totals: Array
+    options: dict[str, Any]
+    loss: Any
+    intercepts: tuple[Any, ...]  # of each class against the rest
+
+    def problem(self, X: Any, codes: NDArray[Any], weight: Array, place: int) -> Problem:
+        """One class against the rest on some rows."""
+        if not codes.size:
+            return Problem(X, np.empty(0), np.empty(0), self.loss, self.intercepts[place])
+        every = np.arange(self.classes.size)
+        task = binary_task(
+            codes, weight, every, one_vs_rest(every)[place], dtype=X.dtype, totals=self.totals, **self.options
+        )
+        return Problem(X, task.labels, task.price, self.loss, self.intercepts[place])
+
+
+@dataclass(frozen=True)
+class Message:
+    """What every partition is told in a round; a request is None where its driver has ended."""
+
+    costs: Costs
+    requests: tuple[Request | None, ...]
+
+
+def answer(block: Block, message: Message) -> list[Look | None]:
+    """One partition's looks."""
+    if block.fault:  # it had none when it was surveyed
+        raise ValueError(f"Partition {block.number}: {block.fault}.")
+    costs, weights = message.costs, block.weights
+    codes = np.searchsorted(costs.classes, block.labels)[block.codes] if block.codes.size else block.codes
+    with one_blas_thread():
+        return [
+            None if request is None else look(costs.problem(block.X, codes, weights, place), request)
+            for place, request in enumerate(message.requests)
+        ]
+
+
+def add(answers: list[list[Look | None]]) -> list[Look | None]:
+    total = list(answers[0])
+    for other in answers[1:]:
+        total = [None if a is None or b is None else a + b for a, b in zip(total, other, strict=True)]
+    return total
+
+
+def fit_linear(machine: Any, X: Any, y: Any, sample_weight: Any = None) -> tuple[Solver, list[Solution]]:
+    """Fit a `LinearSVM`; returns what has solved it, and the solutions that it now holds."""
+    loss = _check(machine, y)
+    table = partitions(X, y, sample_weight)
+    if not table.blocks:
+        raise ValueError("X has no partitions.")
+    with Engine() as engine:
+        seed = seed_from(machine.random_state)
+        table, found = _surveyed(engine, table, seed)
+        fit = _Fit(machine, engine, table, found.check_classes(), loss, seed)
+        with fit.kept_when_lost():
+            fit.go()
+        return fit.solver, fit.keep()
+
+
+def _check(machine: Any, y: Any) -> Any:
+    """The loss, if everything that was asked for can be had on dask collections."""
+    loss = get_loss(machine.loss)
+    if not isinstance(loss, Hinge | SquaredHinge | Log):
+        raise ValueError(f"On dask collections the loss must be 'hinge', 'squared_hinge' or 'log', not {loss!r}.")
+    if not (isinstance(machine.solver, Newton) or machine.solver in ("auto", "newton")):
+        raise ValueError(f"On dask collections the solver must be 'auto' or 'newton', not {machine.solver!r}.")
+    if machine.stopping is not None:
+        raise ValueError("stopping is for the stochastic solvers; on dask collections 'newton' stops by its gap.")
+    if machine.density is not None:
+        raise ValueError(
+            "density needs all rows at once: on dask collections give the weights of DensityWeights as sample_weight."
+        )
+    if y is None:
+        raise ValueError("LinearSVM requires y to be passed, but the target y is None.")
+    return loss
+
+
+def _surveyed(engine: Engine, table: Partitions, seed: int) -> tuple[Partitions, Survey]:
+    """The survey, and the table with its blocks held in the workers' memory where they fit."""
+    most = int(np.clip(_SAMPLE_BYTES // (8 * max(1, table.width)), 10, _SAMPLE_ROWS))
+
+    def first_pass(blocks: Parts) -> Survey:
+        found: Survey = engine.compute(reduced(blocks.map(survey, seed, most), merge_surveys, most))
+        return found.check()
+
+    blocks, found = engine.settle(table, first_pass)
+    return replace(table, blocks=blocks), found
+
+
+class _Fit:
+    """The drivers of one fit, and what they are told and have reached."""
+
+    def __init__(self, machine: Any, engine: Engine, table: Partitions, found: Survey, loss: Any, seed: int) -> None:
+        self.machine, self.engine, self.table, self.found, self.seed = machine, engine, table, found, seed
+        self.solver: Solver = Newton() if table.width <= WIDE else Lbfgs()
+        classes = found.classes
+        totals = np.array([found.totals[label] for label in classes.tolist()])
+        self.tasks = one_vs_rest(classes)
+        self.signs = [1.0 if 2.0 * totals[k] <= totals.sum() else -1.0 for k in self.tasks]
+        intercepts = tuple(machine._given_intercept(sign) for sign in self.signs)
+        rule = machine.class_weight
+        if isinstance(rule, dict):  # rows carry codes
+            rule = _by_code(rule, classes)
+        options = {"C": machine.C, "alpha": machine.alpha, "class_weight": rule}
+        self.costs = Costs(classes, totals, options, loss, intercepts)
+        # The prices of the classes as a whole: they are what they will be, so a wrong class_weight shows now.
+        every = np.arange(totals.size)
+        self.prices = [
+            self.costs.problem(np.empty((totals.size, 0)), every, totals, place).price
+            for place in range(len(self.tasks))
+        ]
+        limit = machine.max_iter or _MAX_ITER[self.solver.name]
+        self.terms = [Terms(loss, table.width + 1, each, float(machine.tol), limit) for each in intercepts]
+        self.courses: list[Course] = []
+        self.endings = [Status.BUDGET] * len(self.tasks)
+
+    def _begin(self, place: int) -> Course:
+        machine, terms = self.machine, self.terms[place]
+        warm = machine.warm_start and same_classes(machine, self.costs.classes)
+        if not warm or machine.coef_.shape[1] != self.table.width:
+            return begin(terms, self._start(place))
+        if machine._trails is not None:
+            kept = machine._trails[place]
+            now, then = self.prices[place], kept["prices"]
+            if np.all((now <= _NEAR * then) & (then <= _NEAR * now)):
+                turn = self.signs[place] * kept["sign"]  # another class may be the smaller one now
+                trail = Trail(turn * kept["points"], kept["kappas"])
+                return begin(terms, before=(turn * kept["point"], trail, float(kept["kappa"])))
+        return begin(terms, self.signs[place] * np.append(machine.coef_[place], machine.intercept_[place]))
+
+    def _start(self, place: int) -> Array | None:
+        """The machine of the sample, at prices that make up for the rows that are not in it."""
+        if self.table.width > WIDE:  # few rows fit in it, and L-BFGS has been no quicker from there
+            return None
+        samples = [self.found.sample[label] for label in self.costs.classes.tolist()]
+        count = sum(sample.weight.size for sample in samples)
+        if self.terms[place].hinge and count < _ROWS_PER_COLUMN * self.table.width:
+            return None
+        X = stacked([sample.X for sample in samples])
+        weight = np.concatenate(
+            [s.weight * (total / s.weight.sum()) for s, total in zip(samples, self.costs.totals, strict=True)]
+        )
+        codes = np.repeat(np.arange(len(samples)), [sample.weight.size for sample in samples])
+        problem = self.costs.problem(X, codes, weight, place)
+        with one_blas_thread():
+            solved = run(problem, Newton(), Control(tol=1e-3, max_iter=60, intercept=problem.offset))
+        return np.append(solved.coef, solved.intercept).astype(np.float64)
+
+    def go(self) -> None:
+        """Rounds until every driver has ended."""
+        self.courses = [self._begin(place) for place in range(len(self.tasks))]
+        drivers = [drive(terms, course) for terms, course in zip(self.terms, self.courses, strict=True)]
+        requests: list[Request | None] = [next(driver) for driver in drivers]
+        with progress_bars(bool(self.machine.verbose)) as open_bar:
+            reports = [open_bar(self.costs.classes[k]) for k in self.tasks]
+            while any(request is not None for request in requests):
+                message = Message(self.costs, tuple(requests))
+                seen = self.engine.compute(reduced(self.table.blocks.map(answer, message), add))
+                for place, driver in enumerate(drivers):
+                    if requests[place] is None:
+                        continue
+                    try:
+                        with one_blas_thread():  # beside busy workers several threads take far longer
+                            requests[place] = driver.send(seen[place])
+                    except StopIteration as end:
+                        requests[place], self.endings[place] = None, end.value
+                    course, report = self.courses[place], reports[place]
+                    if report is not None:
+                        total = course.steps if requests[place] is None else self.terms[place].max_iter
+                        report(course.steps, total, f"gap {course.relative_gap:.1e}")
+
+    @contextmanager
+    def kept_when_lost(self) -> Iterator[None]:
+        """Whatever ends the rounds too early, the machine has what they had reached."""
+        try:
+            yield
+        except (ClusterLost, KeyboardInterrupt) as error:
+            reached = bool(self.courses) and all(course.best_look is not None for course in self.courses)
+            if reached:
+                self.keep()
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            rounds = max((course.rounds for course in self.courses), default=0)
+            then = "The machine holds what was reached; with warm_start=True the next fit goes on from there."
+            if not reached:
+                then = "Nothing was reached."
+            raise ClusterLost(f"The cluster was lost in round {rounds}. {error} {then}") from error
+
+    def keep(self) -> list[Solution]:
+        """Put what was reached into the machine."""
+        machine, table, found = self.machine, self.table, self.found
+        solutions = [course.solution(end) for course, end in zip(self.courses, self.endings, strict=True)]
+        table.name_columns(machine)
+        machine._store(self.solver, list(zip(solutions, self.signs, strict=True)), found.dtype, self.costs.classes)
+        machine.rounds_ = max(course.rounds for course in self.courses)
+        machine._trails = [
+            {
+                "point": c.point, "points": c.trail.points, "kappas": c.trail.kappas, "kappa": c.kappa,
+                "sign": sign, "prices": prices,
+            }
+            for c, sign, prices in zip(self.courses, self.signs, self.prices, strict=True)
+        ]  # fmt: skip
+        machine._half = self._half()
+        total = float(self.costs.totals.sum())
+        C = effective_C(machine.C, machine.alpha, total)
+        machine._stream = {
+            "totals": self.costs.totals,
+            "rows": found.rows,
+            "steps": [found.rows] * len(solutions),
+            "costs": [float(prices.sum()) / C for prices in self.prices],
+            "seed": self.seed,
+        }
+        return solutions
+
+    def _half(self) -> Array | None:
+        """The part of w that comes from rows of `classes_[1]`, of two classes."""
+        if len(self.courses) > 1:
+            return None
+        sign = self.signs[0]
+        return sign * self.courses[0].pulls[0 if sign > 0 else 1, :-1]
+
+
+def _by_code(rule: dict[Any, Any], classes: NDArray[Any]) -> dict[int, Any]:
+    known = classes.tolist()
+    unknown = [label for label in rule if label not in known]
+    if unknown:
+        raise ValueError(f"class_weight names {unknown}, but the classes are {known}.")
+    return {known.index(label): weight for label, weight in rule.items()}

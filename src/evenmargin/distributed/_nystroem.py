@@ -1,0 +1,148 @@
+"""`StratifiedNystroem` on dask collections.
+
+One pass draws the landmarks. Every row draws an exponential number, divided by its weight, from a stream that belongs
+to its partition, and of each class the rows with the least numbers are landmarks, as in memory. They come to the
+client, which makes the map from their kernel values; features are computed block by block when they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn import get_config
+
+from .._validation import check_is_fitted, seed_from
+from ..kernels import Precomputed, get_kernel
+from ._blocks import as_it_is, called_of_frame, over_blocks, probe
+from ._engine import Engine, reduced
+from ._moments import Moments
+from ._partitions import Array, Block, is_frame, partitions
+from ._survey import Survey, merge_surveys, stacked, survey
+
+__all__ = ["fit_nystroem", "transform_nystroem"]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Rows of one class, when their clocks ring, and where they are: partition and row in it."""
+
+    X: Any
+    clock: Array
+    place: NDArray[np.int64]
+
+    def first(self, most: int) -> Drawn:
+        order = np.argsort(self.clock, kind="stable")[:most]
+        return Drawn(self.X[order], self.clock[order], self.place[order])
+
+
+@dataclass
+class Draw:
+    """What one pass finds: the classes, the entries' variance, the partitions' lengths, and rows by label."""
+
+    survey: Survey
+    moments: Moments = field(default_factory=Moments)
+    lengths: dict[int, int] = field(default_factory=dict)
+    rows: dict[Any, Drawn] = field(default_factory=dict)
+
+
+def fit_nystroem(machine: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+    """Fit a `StratifiedNystroem`; y is None where classes do not matter."""
+    kernel = get_kernel(machine.kernel, machine.gamma, machine.degree, machine.coef0)
+    if isinstance(kernel, Precomputed):
+        raise ValueError("kernel='precomputed' is a matrix of all rows: on dask collections choose another kernel.")
+    table = partitions(X, y, sample_weight)
+    rule = machine.stratify
+    asked = rule.values() if isinstance(rule, Mapping) else [machine.n_components]
+    most = max([0, *(int(count) for count in asked if isinstance(count, Integral))])
+    draws = table.blocks.map(draw, seed_from(machine.random_state), most)
+    with Engine() as engine:
+        engine.check_room(table.largest)
+        found = engine.compute(reduced(draws, merge_draws, most))
+    seen = found.survey.check()
+    classes, dtype = seen.classes, seen.dtype
+    sizes = np.array([seen.counts[label] for label in classes.tolist()])
+    totals = np.array([seen.totals[label] for label in classes.tolist()])
+    counts = machine._counts(sizes, totals / totals.sum(), classes, y is None)
+    kept = [found.rows[label].first(count) for label, count in zip(classes.tolist(), counts, strict=True)]
+    rows = _numbers(np.concatenate([drawn.place for drawn in kept]), found.lengths)
+    order = np.argsort(rows)
+    machine.kernel_ = found.moments.settle(kernel, table.width)
+    machine.component_indices_ = rows[order]
+    machine.components_ = stacked([drawn.X for drawn in kept])[order].astype(dtype, copy=False)
+    machine.normalization_ = machine._normalization(dtype)
+    table.name_columns(machine)
+    return machine
+
+
+def draw(block: Block, seed: int, most: int) -> Draw:
+    """One partition's rows that may be landmarks: of each class those whose clocks ring first."""
+    found = Draw(survey(block, seed, 0), Moments.of(block))
+    found.lengths[block.number] = block.codes.size if block.kept is None else block.kept.size
+    places = np.arange(block.codes.size) if block.kept is None else np.flatnonzero(block.kept)
+    rng = np.random.default_rng([seed, block.number])
+    with np.errstate(over="ignore"):
+        clock = rng.standard_exponential(block.codes.size) / block.weights
+    for code, label in enumerate(block.labels.tolist()):
+        own = np.flatnonzero(block.codes == code)
+        own = own[np.argsort(clock[own], kind="stable")[:most]]
+        where = np.column_stack([np.full(own.size, block.number), places[own]])
+        found.rows[label] = Drawn(block.X[own], clock[own], where)
+    return found
+
+
+def merge_draws(draws: Iterable[Draw], most: int) -> Draw:
+    """The draw of several parts, in their order."""
+    draws = list(draws)
+    whole = Draw(merge_surveys([one.survey for one in draws], 0))
+    gathered: dict[Any, list[Drawn]] = {}
+    for one in draws:
+        whole.moments += one.moments
+        whole.lengths |= one.lengths
+        for label, drawn in one.rows.items():
+            gathered.setdefault(label, []).append(drawn)
+    for label, parts in gathered.items():
+        clock = np.concatenate([part.clock for part in parts])
+        place = np.concatenate([part.place for part in parts])
+        whole.rows[label] = Drawn(stacked([part.X for part in parts]), clock, place).first(most)
+    return whole
+
+
+def _numbers(place: NDArray[np.int64], lengths: dict[int, int]) -> NDArray[np.intp]:
+    """Row numbers in the whole table."""
+    each = np.array([lengths[number] for number in range(len(lengths))])
+    starts = np.cumsum(each) - each
+    return np.asarray(starts[place[:, 0]] + place[:, 1], dtype=np.intp)
+
+
+def transform_nystroem(machine: Any, X: Any) -> Any:
+    """Features, lazily: an array with the chunks of an array, a frame with the index of a frame.
+
+    A frame, since dask joins the partitions of a file by the columns that are read: as parts of one expression,
+    features and labels of the same rows stay together.
+    """
+    output = getattr(machine, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
+    if output != "default":
+        raise ValueError(
+            f"Transform output {output!r} would load all features: on dask collections it must be 'default'."
+        )
+    if not is_frame(X):
+        return over_blocks(machine, "transform", X)
+    check_is_fitted(machine)
+    tried = np.asarray(machine.transform(probe(machine, X)))  # also checks the columns
+    names = machine.get_feature_names_out()
+    meta = pd.DataFrame(tried[:0], columns=names, index=X._meta.index)
+    return X.map_partitions(_features, as_it_is(machine, X), names, tried.dtype, meta=meta, enforce_metadata=False)
+
+
+def _features(
+    part: pd.DataFrame, machine: Any, names: NDArray[Any], dtype: Any, partition_info: Any = None
+) -> pd.DataFrame:
+    nothing = np.empty((0, names.size), dtype)
+    found = called_of_frame(part, machine, "transform", nothing, pd.DataFrame, partition_info)
+    return found.set_axis(names, axis=1)

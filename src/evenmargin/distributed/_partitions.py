@@ -1,0 +1,278 @@
+"""From dask collections to blocks: a partition's rows, labels and weights, checked where they are.
+
+A fault is not raised on the worker but returned in words, so that the client can name the first partition that
+has one, whichever worker came across it first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.utils import check_array
+
+from .._collections import is_dask
+from .._door import canonical
+from .._validation import check_magnitude, check_weights
+from ._engine import Parts
+
+__all__ = [
+    "Array", "Block", "Partitions", "aligned", "in_words", "is_frame", "joined", "label_pieces", "labels_of",
+    "partitions", "prepare", "same_columns", "triples", "two_dimensional",
+]  # fmt: skip
+
+Array = NDArray[np.float64]
+
+_FLOATS = (np.float64, np.float32)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A partition made ready: rows of weight 0 are gone, and `codes` are places in `labels`.
+
+    Without y all labels are 0; `weight` is None where every row counts once.
+    """
+
+    number: int
+    X: Any
+    labels: NDArray[Any]
+    codes: NDArray[np.int32]
+    weight: Array | None
+    kept: NDArray[np.bool_] | None = None  # which rows of the partition these are, where not all
+    fault: str = ""
+
+    @property
+    def weights(self) -> Array:
+        return np.ones(self.codes.size) if self.weight is None else self.weight
+
+    @property
+    def nbytes(self) -> int:
+        X = self.X
+        held = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if issparse(X) else X.nbytes
+        return int(held + self.codes.nbytes + (0 if self.weight is None else self.weight.nbytes))
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """The blocks of a table, its columns, and the bytes of all blocks and of the largest, if known."""
+
+    blocks: Parts
+    names: list[Any] | None
+    width: int
+    nbytes: float = np.nan
+    largest: float = np.nan
+
+    def name_columns(self, estimator: Any) -> None:
+        """Tell an estimator their number and names, as scikit-learn has it."""
+        estimator.n_features_in_ = self.width
+        if self.names is not None and all(isinstance(name, str) for name in self.names):
+            estimator.feature_names_in_ = np.array(self.names, dtype=object)
+        elif hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+
+
+def partitions(X: Any, y: Any = None, weight: Any = None) -> Partitions:
+    """The blocks of a dask array or frame, with labels and weights cut the same way."""
+    if is_frame(X):
+        names = list(X.columns)
+        _check_kinds(X)
+        return Partitions(triples(X, y, weight).numbered(prepare, names, len(names)), names, len(names))
+    X = two_dimensional(X)
+    width = int(X.shape[1])
+    # Of a row with its code and its weight. NaN where chunks are not known, or blocks may be sparse.
+    entry = 4 if X.dtype == np.float32 else 8
+    each = float(width * entry + 12) if isinstance(X._meta, np.ndarray) else np.nan
+    largest = max(X.chunks[0], default=0) * each
+    blocks = triples(X, y, weight).fold(largest).numbered(prepare, None, width)
+    return Partitions(blocks, None, width, X.shape[0] * each, largest)
+
+
+def _check_kinds(X: Any) -> None:
+    """Refuse columns that are no numbers before any row is read; objects may be."""
+    words = [name for name, kind in X.dtypes.items() if kind.kind in "mMSU" or isinstance(kind, pd.StringDtype)]
+    if words:
+        raise ValueError(f"X has columns that are not numbers, {words}: encode them, or leave them out.")
+
+
+def triples(X: Any, y: Any, weight: Any) -> Parts:
+    """(rows, labels, weights) of every partition as they are; what is not given is None."""
+    y, weight = _one_column(y, "y"), _one_column(weight, "sample_weight")
+    together = joined(X, y, weight)
+    if together is not None:
+        return Parts.of(together)
+    X = X if is_frame(X) else two_dimensional(X)
+    return _side_by_side(Parts.of(X), _alike(X, y, "y"), _alike(X, weight, "sample_weight"))
+
+
+def label_pieces(X: Any, y: Any, weight: Any) -> Parts:
+    """(labels, None, weights) of every partition, without reading X."""
+    y, weight = _one_column(y, "y"), _one_column(weight, "sample_weight")
+    if is_dask(y) and hasattr(y, "to_frame"):  # those of y, which dask may read in other pieces than X
+        together = joined(y.to_frame(), None, weight)
+        if together is not None:
+            return Parts.of(together)
+    nothing = Parts({}, [None] * X.npartitions)
+    return _side_by_side(_alike(X, y, "y"), nothing, _alike(X, weight, "sample_weight"))
+
+
+def _side_by_side(*columns: Parts) -> Parts:
+    graph = {key: task for column in columns for key, task in column.graph.items()}
+    return Parts(graph, [list(keys) for keys in zip(*(column.keys for column in columns), strict=True)])
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X, a dask collection, has columns with names."""
+    return hasattr(X, "columns") and X.ndim == 2
+
+
+def two_dimensional(X: Any) -> Any:
+    """An array whose blocks hold whole rows."""
+    if getattr(X, "ndim", None) != 2:
+        raise ValueError(f"X must be a dask array or frame of two dimensions, not {type(X).__name__} of {X.ndim}.")
+    if np.isnan(X.shape[1]):
+        raise ValueError("The number of X's columns is not known: give the array its shape, or use a dask frame.")
+    return X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+
+
+def joined(X: Any, y: Any, weight: Any) -> Any:
+    """A collection whose partitions are (rows, labels, weights), of a frame and series; None of other kinds."""
+    y, weight = _one_column(y, "y"), _one_column(weight, "sample_weight")
+    series = [v for v in (y, weight) if v is not None and np.ndim(v)]
+    if not is_frame(X) or not all(is_dask(v) and hasattr(v, "to_frame") for v in series):
+        return None
+    for v, what in ((y, "y"), (weight, "sample_weight")):
+        if v is None or not np.ndim(v):
+            continue
+        cut = v.divisions != X.divisions and v.known_divisions and X.known_divisions
+        if cut or v.npartitions != X.npartitions:
+            raise ValueError(_unlike(X.npartitions, v.npartitions, what))
+    # In one expression: dask joins partitions of a file by the columns that are read, y's otherwise than X's. Not by
+    # `assign`, which would align rows by their index, and fill columns that a partition lacks with NaN.
+    options = {"meta": X._meta, "align_dataframes": False, "enforce_metadata": False}
+    return X.map_partitions(_together, y, weight, **options)
+
+
+def _together(rows: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
+    return rows, y, weight
+
+
+def _one_column(v: Any, what: str) -> Any:
+    if v is not None and not np.ndim(v):
+        if what == "y":
+            raise ValueError(f"y is {v!r}: it must hold one label for each row.")
+        return float(v)  # of every row
+    if not (is_dask(v) and is_frame(v)) or hasattr(v, "to_frame"):
+        return v
+    if len(v.columns) != 1:
+        raise ValueError(f"{what} must have one column, not {len(v.columns)}.")
+    return v[v.columns[0]]
+
+
+def _alike(X: Any, v: Any, what: str) -> Parts:
+    """Labels or weights in pieces like those of X."""
+    count = X.npartitions
+    if v is None or not np.ndim(v):
+        return Parts({}, [v] * count)
+    known = not is_frame(X) and not np.isnan(X.shape[0])
+    if not is_dask(v):
+        if not known:
+            raise ValueError(f"{what} must be a dask collection like X: the rows of X's partitions are not known.")
+        import dask.array as da
+
+        v = da.from_array(np.asarray(v), chunks=-1)
+    if known and hasattr(v, "chunks") and not np.isnan(v.shape[0]):
+        if v.shape[0] != X.shape[0]:
+            raise ValueError(f"X has {X.shape[0]} rows and {what} has {v.shape[0]}.")
+        v = v.rechunk({0: X.chunks[0]})
+    pieces = Parts.of(v)
+    if len(pieces) != count:
+        raise ValueError(_unlike(count, len(pieces), what))
+    return pieces
+
+
+def _unlike(ours: int, theirs: int, what: str) -> str:
+    return (
+        f"X has {ours} partitions and {what} has {theirs}, or other ones: cut them alike, as columns of one frame are."
+    )
+
+
+def in_words(error: Exception) -> str:
+    """The first line of what was raised, to go on after the partition's name."""
+    return str(error).split("\n")[0].rstrip(".")
+
+
+def prepare(number: int, piece: tuple[Any, Any, Any], names: list[Any] | None, width: int) -> Block:
+    """A partition (X, y, weight) as numbers, or with its fault in words."""
+    try:
+        return _prepared(number, *piece, names, width)
+    except (ValueError, TypeError) as error:
+        nothing = np.empty((0, width)), np.empty(0), np.empty(0, np.int32), None
+        return Block(number, *nothing, fault=in_words(error))
+
+
+def _prepared(number: int, X: Any, y: Any, weight: Any, names: list[Any] | None, width: int) -> Block:
+    X = check_array(
+        X if names is None else same_columns(X, names),
+        accept_sparse="csr", dtype=_FLOATS, order="C", ensure_min_samples=0, input_name="X",
+    )  # fmt: skip
+    if X.shape[1] != width:
+        raise ValueError(f"it has {X.shape[1]} columns, where the table has {width}")
+    y = labels_of(y, X.shape[0])
+    kept = None
+    if weight is not None:
+        weight = check_weights(weight, X.shape[0])
+        if not weight.all():
+            kept = weight > 0
+            X, y, weight = X[kept], y[kept], weight[kept]
+    if issparse(X):
+        X = canonical(X)
+    if X.shape[0]:
+        check_magnitude(X)
+    try:
+        labels, codes = np.unique(y, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(f"The labels in y must be of one type, none of them missing ({error})") from None
+    return Block(number, aligned(X), labels, codes.astype(np.int32), weight, kept)
+
+
+def same_columns(X: Any, names: list[Any]) -> Any:
+    """The table's columns, in its order."""
+    own = list(X.columns)
+    if own == names:
+        return X
+    missing = [name for name in names if name not in own]
+    more = [name for name in own if name not in names]
+    if missing or more or len(own) != len(names):
+        twice = "" if missing or more else ", some of them more than once"
+        lacks = f"lacks the columns {missing}" if missing else f"has all columns of the table{twice}"
+        raise ValueError(f"it {lacks}" + (f" and has {more}, which the table has not" if more else ""))
+    return X[names]
+
+
+def labels_of(y: Any, rows: int) -> NDArray[Any]:
+    if y is None:
+        return np.zeros(rows, np.int64)
+    y = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y.ravel()
+    if y.shape != (rows,):
+        raise ValueError(f"it has {rows} rows and labels of shape {y.shape}")
+    if pd.isna(y).any():
+        raise ValueError("Input y contains NaN or other missing values: leave these rows out")
+    if y.dtype.kind == "f" and not np.array_equal(y, np.floor(y)):
+        raise ValueError("y holds numbers that are not whole: a classifier needs classes")
+    return y
+
+
+def aligned(X: Any) -> Any:
+    """X at whole words: what came over a connection may lie at any byte, where products take several times as long."""
+    if not issparse(X):
+        return np.require(X, requirements=["C", "A"])
+    parts = X.data, X.indices, X.indptr
+    if all(part.flags.aligned for part in parts):
+        return X
+    return type(X)(tuple(np.require(part, requirements=["A"]) for part in parts), shape=X.shape)
