@@ -1,16 +1,23 @@
-"""The fused kernel's host side: which sizes it takes, and when it leaves a product to the plain path.
+"""The fused kernel without a GPU: its host side, its arithmetic in Triton's interpreter, and what it is compiled to.
 
-The kernel itself needs a GPU: see `test_fused.py`.
+On a GPU: see `test_fused.py`.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import subprocess
+import sys
 import warnings
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from interpreted import COLUMNS, FAR
 
 from evenmargin import _triton
 
@@ -111,3 +118,85 @@ def test_where_memory_ends_the_room_it_took_is_free_for_the_plain_path(torch, mo
     A, B = (SimpleNamespace(n=4000, device=None, cache={}) for _ in range(2))
     assert _triton.dot(None, A, B, torch.ones(4000), 0.0, "high") is None
     assert A.cache == B.cache == {}
+
+
+# --- its arithmetic, and its code ---
+
+
+def test_the_polynomial_is_two_to_the_x():
+    """Every fourth 2^x of "fast", by the numbers in its machine code."""
+    bits = np.array([int(word, 16) for word in re.findall("0f(.{8})", _triton.MIXED)], np.uint32)
+    magic, _, *terms = bits.view(np.float32)
+    x = np.linspace(-120.0, 100.0, 100_001, dtype=np.float32)
+    whole = x + magic
+    part = x - (whole - magic)
+    value = np.polyval(terms, part).astype(np.float32)
+    found = ((whole.view(np.uint32) << 23) + value.view(np.uint32)).view(np.float32)
+    np.testing.assert_allclose(found, np.exp2(x.astype(np.float64)), rtol=1.1e-4)
+
+
+@pytest.fixture(scope="module")
+def interpreted():
+    """Errors of the kernel in Triton's interpreter, by the name of the case."""
+    pytest.importorskip("torch", reason="products on a device need torch")
+    pytest.importorskip("triton", minversion="3.9", reason="the interpreter of Triton 3.9 is not installed")
+    script = Path(__file__).with_name("interpreted.py")
+    alone = {**os.environ, "TRITON_INTERPRET": "1"}  # before Triton is imported
+    done = subprocess.run([sys.executable, str(script)], env=alone, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("d", COLUMNS)
+def test_sums_in_the_interpreter_have_the_stated_error(interpreted, d):
+    assert interpreted[f"fast {d}"] < 3e-4
+    assert interpreted[f"high {d}"] < 3e-7
+    assert interpreted[f"shift {d}"] < 5e-7
+
+
+@pytest.mark.parametrize("far", FAR)
+def test_far_rows_in_the_interpreter_cost_few_digits(interpreted, far):
+    assert interpreted[f"far {far}"] < 1e-4
+
+
+@pytest.mark.parametrize("high", [False, True], ids=["fast", "high"])
+@pytest.mark.parametrize("d", [50, 780])
+@pytest.mark.parametrize(("capability", "product"), [(80, "mma.sync"), (90, "wgmma.mma_async")])
+def test_it_compiles_to_tensor_cores_and_writes_no_tile(capability, product, d, high):
+    """For devices that are not here. What it writes to memory is one number a row."""
+    triton = pytest.importorskip("triton", minversion="3.6", reason="Triton is not installed")
+    code = compiled(triton, d, high, capability)
+    assert product in code
+    assert "ex2.approx.ftz.f32" in code
+    assert len(re.findall(r"st\.global", code)) == 1
+    assert "st.local" not in code
+
+
+def compiled(triton, d, high, capability):
+    """The code of a plain product for a device, as PTX."""
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    plan, deep = _triton._Plan.of(d, high), d > _triton.DEEP
+    kernel = _triton._deep_sums if deep else _triton._sums
+    kinds = {
+        "A": "*fp16", "B": "*fp16", "RA": "*fp64", "RB": "*fp64", "W": "*fp32", "OUT": "*fp32", "p": "i32", "q": "i32",
+        "per": "i32", "shift": "fp32", "wide": "i32",
+    }  # fmt: skip
+    fixed = {
+        "HEAD": plan.head, "TAIL": plan.tail, "HIGH": high, "NORMS": False, "SHIFTED": False, "BM": plan.rows,
+        "BN": plan.columns, "BK": 64, "STAGES": plan.stages, "EXP2": _triton.EXP2 if high else _triton.MIXED,
+        "PACK": 1 if high else 4,
+    }  # fmt: skip
+    names = kernel.arg_names
+    place = {name: (number,) for number, name in enumerate(names)}
+    source = ASTSource(
+        fn=kernel,
+        signature={name: kinds.get(name, "constexpr") for name in names},
+        constexprs={place[name]: value for name, value in fixed.items() if name in place},
+        attrs={
+            place[name]: [["tt.divisibility", 16]] for name in kinds if name in place and name not in ("p", "shift")
+        },
+    )
+    options = {"num_warps": plan.warps, "num_stages": plan.stages, **_triton.FUSED}
+    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options).asm["ptx"]

@@ -54,6 +54,8 @@ NEAR = 50.0  # 2^(â·b̂) and w are float32 numbers
 FAR = 256.0  # distances have digits left: tensor cores lose more of them than float32 does
 PAD = 256  # rows are padded to a multiple of it, with zeros
 DEEP = 128  # columns from which on rows are read in pieces
+# Said at each launch, as the default changes with Triton 3.10: without it Σ e·v is two instructions a pair, not one.
+FUSED = {"enable_fp_fusion": True}
 
 # 2^x by the instruction itself, without the care for results below 1e-38 that tl.exp2 takes. Multiprocessors do 16 a
 # clock, so in "fast" every fourth is a polynomial of degree 3 (1e-4) instead, on units that are idle otherwise: x
@@ -214,7 +216,7 @@ class _Halves:
         span = triton.next_power_of_2(wide)
         some = max(1, min(64, 4096 // span))
         _prepare[(room // some,)](
-            left, rows, norms, n, left.stride(0), math.sqrt(math.log2(math.e)), d, span, wide, high, some
+            left, rows, norms, n, left.stride(0), math.sqrt(math.log2(math.e)), d, span, wide, high, some, **FUSED
         )
         return cls(rows, norms, torch.exp2(norms[:n]), -float(norms.min()))
 
@@ -245,7 +247,7 @@ def _product(A: Any, B: Any, V: Any, high: bool, shift: float = 0.0) -> Any:
     tiles = -(-A.n // plan.rows)
     parts, per = _split(tiles, q, plan.columns, _processors(A.device))
     sums = torch.empty((count, parts, A.n), dtype=torch.float32, device=V.device)
-    grid, options = (tiles, parts, count), {"num_warps": plan.warps, "num_stages": plan.stages}
+    grid, options = (tiles, parts, count), {"num_warps": plan.warps, "num_stages": plan.stages, **FUSED}
     given = (left.rows, right.rows, left.norms, right.norms, W, sums, A.n, q, per, float(shift))
     how = (high, far, shift != 0.0, plan.rows, plan.columns)
     code = (EXP2, 1) if high or not EXP2 else (MIXED, 4)
