@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from contextlib import contextmanager
 from unittest.mock import patch
 
@@ -25,3 +26,17 @@ def started(n_workers=2, **options):
         local = LocalCluster(n_workers=n_workers, **(plain | options))
     with local, Client(local, set_as_default=False) as client:
         yield client
+
+
+@contextmanager
+def left_as_it_was(client, seconds=30):
+    """What runs within leaves no task behind; those of others, which dask may not have forgotten yet, are no matter."""
+    before, until = _tasks(client), time.monotonic() + seconds
+    yield
+    while not _tasks(client) <= before and time.monotonic() < until:
+        time.sleep(0.05)
+    assert _tasks(client) <= before
+
+
+def _tasks(client):
+    return set(client.run_on_scheduler(lambda dask_scheduler: [str(key) for key in dask_scheduler.tasks]))

@@ -214,6 +214,22 @@ def test_the_table_may_be_a_delayed_one_that_is_read_in_every_round(rows, monkey
     assert np.array_equal(held.coef_, found.coef_)
 
 
+def test_a_source_of_rows_labels_and_weights_is_read_once_in_a_pass(rows, monkeypatch):
+    X, y, weight = rows
+    reads = []
+
+    def read(number):
+        reads.append(number)
+        some = slice(400 * number, 400 * (number + 1))
+        return np.column_stack([X[some], y[some], weight[some]])
+
+    parts = [da.from_delayed(dask.delayed(read)(number), (400, 8), dtype=float) for number in range(3)]
+    whole = da.concatenate(parts)
+    monkeypatch.setattr("evenmargin.distributed._engine._HELD", 0.0)
+    svm = LinearSVM(loss="log").fit(whole[:, :6], whole[:, 6].astype(int), whole[:, 7])
+    assert len(reads) == 3 * (svm.rounds_ + 1)
+
+
 def test_the_same_seed_gives_the_same_bits_and_another_the_same_optimum(rows):
     X, y, _ = rows
     first, second, third = (LinearSVM(random_state=seed).fit(*chunked(X, y)) for seed in (0, 0, 1))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pandas as pd
 import pytest
+from clusters import left_as_it_was
 from conftest import imbalanced
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
@@ -104,11 +103,8 @@ def test_a_cluster_has_the_same_weights(cluster):
 
 
 def test_a_fit_leaves_nothing_on_the_cluster(cluster):
-    rule = fitted("same_class", weight=weights(), normalize="mean")
-    until = time.monotonic() + 30
-    while cluster.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not cluster.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+    with left_as_it_was(cluster):
+        rule = fitted("same_class", weight=weights(), normalize="mean")
     assert rule.weights_.compute().any()
 
 

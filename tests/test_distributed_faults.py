@@ -12,10 +12,11 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from clusters import left_as_it_was, started
 from conftest import imbalanced
 from scipy.sparse import csr_matrix
 
-from evenmargin import DensityWeights, KernelSVM, LinearSVM
+from evenmargin import DensityWeights, EvenMarginClassifier, KernelSVM, LinearSVM
 from evenmargin.losses import Blinex
 from evenmargin.nystroem import StratifiedNystroem
 
@@ -75,6 +76,8 @@ def broken_csr(block):
         (lambda: (frames(len)[0].assign(when=pd.Timestamp(0)), Y), r"^X has columns that are not numbers, \['when'\]"),
         (lambda: (frames(len)[0].assign(word="a").astype({"word": "string"}), Y), r"not numbers, \['word'\]: encode"),
         (lambda: (chunked()[0], 1), "^y is 1: it must hold one label for each row"),
+        (lambda: (chunked()[0], da.stack([chunked()[1]] * 2, axis=1)), "^y must have one column, not 2"),
+        (lambda: (frames(len)[0][[]], frames(len)[1]), "^X has no columns"),
         (lambda: frames(lambda f: f[:50]), r"^Partition 1: it has 50 rows and labels of shape \(600,\)"),
         (lambda: (chunked()[0], np.where(np.arange(1_200) == 650, np.nan, Y)), "^Partition 2: Input y contains NaN"),
         (lambda: (chunked()[0], X[:, 0]), "^Partition 0: y holds numbers that are not whole"),
@@ -96,6 +99,21 @@ def test_a_bad_table_gets_one_sentence(call, words):
     with dask.config.set(scheduler="synchronous"), pytest.raises(ValueError, match=words) as caught:
         LinearSVM().fit(*call())
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("call", [
+    lambda svm: svm.fit(dask.delayed(X), Y), lambda svm: svm.fit(chunked()[0], dask.delayed(Y)),
+    lambda svm: svm.predict(dask.delayed(X)), lambda svm: svm.fit(pytest.importorskip("dask.bag").from_sequence(X), Y),
+])  # fmt: skip
+def test_what_dask_computes_and_is_no_array_is_refused_in_one_sentence(call):
+    with pytest.raises(TypeError, match=r"^A dask \w+ is no array and no frame: make one of it by dask.array.from_del"):
+        call(LinearSVM().fit(X, Y))
+
+
+def test_names_of_several_types_are_refused_as_in_memory():
+    frame = frames(len)[0].rename(columns={"d": 4})
+    with pytest.raises(TypeError, match="Feature names are only supported if all input features have string names"):
+        LinearSVM().fit(frame, frames(len)[1])
 
 
 @pytest.mark.parametrize(
@@ -189,14 +207,33 @@ def test_a_worker_killed_mid_fit_changes_no_bit(cluster, source, monkeypatch):
 
 
 def test_a_fit_leaves_nothing_on_the_cluster(cluster, source):
-    svm = LinearSVM(loss="log", random_state=0).fit(*source)
-    scores = svm.decision_function(source[0])
-    np.testing.assert_allclose(scores[:1_000].compute(), svm.decision_function(source[0][:1_000].compute()))
-    until = time.monotonic() + 30
-    while cluster.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not cluster.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))
-    assert not cluster.futures
+    futures = set(cluster.futures)
+    with left_as_it_was(cluster):
+        svm = LinearSVM(loss="log", random_state=0).fit(*source)
+        scores = svm.decision_function(source[0])
+        np.testing.assert_allclose(scores[:1_000].compute(), svm.decision_function(source[0][:1_000].compute()))
+    assert set(cluster.futures) <= futures
+
+
+def test_what_workers_hold_already_is_taken_from_them(cluster):
+    rows, labels = chunked()
+    expected = LinearSVM(random_state=0).fit(rows, labels)
+    weight = da.ones(1_200, chunks=300)
+    held = [part.persist() for part in (rows, labels, weight)]
+    for given in ((held[0], labels, weight), (rows, held[1], weight), (rows, labels, held[2]), held):
+        svm = LinearSVM(random_state=0).fit(*given)
+        assert np.array_equal(svm.coef_, expected.coef_)
+        assert svm.score(*given) == expected.score(X, Y)
+    features = StratifiedNystroem(n_components=10, random_state=0).fit(*held[:2]).transform(held[0]).persist()
+    LinearSVM().fit(features, held[1])
+    DensityWeights(method="fourier", n_components=20).fit(held[0]).weights_.compute()
+
+
+def test_so_does_the_classifier_that_needs_no_tuning(cluster):
+    held = [part.persist() for part in chunked(X[:300], Y[:300], 100)]
+    model = EvenMarginClassifier(time_budget="fast", random_state=0).fit(*held)
+    assert len(model.assess(held[0]).compute()) == 300
+    assert 0.5 < model.score(*held) <= 1.0
 
 
 def test_a_bad_partition_is_named_on_a_cluster_too(cluster):
@@ -249,15 +286,25 @@ def test_no_more_is_held_than_the_process_may_have(monkeypatch):
 
 
 def test_nothing_is_held_by_workers_elsewhere_whose_limit_is_not_known(cluster, monkeypatch):
-    monkeypatch.setattr(Engine, "_workers", lambda self: [{"memory_limit": None, "host": "10.0.0.7"}])
+    there = {"memory_limit": None, "host": "10.0.0.7", "address": "tcp://10.0.0.7:1"}
+    monkeypatch.setattr(Engine, "_workers", lambda self: [there])
     assert Engine().memory() == 0
-    monkeypatch.setattr(Engine, "_workers", lambda self: [{"memory_limit": None, "host": "127.0.0.1"}])
-    assert Engine().memory() > 0
+    for near in ({"host": "127.0.0.1"}, {"address": "inproc://10.0.0.7/1/1"}):
+        monkeypatch.setattr(Engine, "_workers", lambda self, near=near: [there | near])
+        assert Engine().memory() > 0
+
+
+def test_a_client_of_ones_own_kind_is_in_charge_too(cluster):
+    from distributed import Client
+
+    class Own(Client):
+        pass
+
+    with Own(cluster.scheduler.address) as client, client.as_current():
+        assert Engine().client is client
 
 
 def test_workers_that_are_gone_or_paused_end_in_one_sentence_and_the_fit_goes_on(source, monkeypatch):
-    from clusters import started
-
     whole = LinearSVM(tol=1e-5, random_state=0).fit(*source)
     monkeypatch.setattr("evenmargin.distributed._engine._LOOK", 0.1)
     impatient = dask.config.set({"evenmargin.patience": 1.0})
@@ -297,8 +344,6 @@ def _stop_workers(client):
 
 
 def test_the_first_worker_is_awaited_ten_times_as_long(monkeypatch):
-    from clusters import started
-
     monkeypatch.setattr("evenmargin.distributed._engine._LOOK", 0.1)
     patient, nobody = dask.config.set({"evenmargin.patience": 0.2}), started(n_workers=0, processes=False)
     with patient, nobody as client, client.as_current():
@@ -331,8 +376,6 @@ def _fit_there(source):
 
 
 def test_a_fit_inside_a_task_leaves_its_place_to_the_tasks_that_it_waits_for(source):
-    from clusters import started
-
     with dask.config.set(scheduler="threads"):
         expected, score = _fit_there(source)
     with started(n_workers=1, processes=False) as client:
@@ -432,8 +475,6 @@ def test_labels_and_weights_of_rows_in_memory_are_not_loaded_unasked(machine, wh
 
 
 def test_a_partition_that_kills_its_worker_ends_in_one_sentence():
-    from clusters import started
-
     def deadly(block, block_info=None):
         return os._exit(1) if block_info[0]["chunk-location"][0] == 2 else block
 
@@ -445,8 +486,6 @@ def test_a_partition_that_kills_its_worker_ends_in_one_sentence():
 
 
 def test_a_scheduler_that_is_restarted_ends_in_one_sentence_and_the_fit_goes_on(source, monkeypatch):
-    from clusters import started
-
     whole = LinearSVM(tol=1e-5, random_state=0).fit(*source)
     svm = LinearSVM(tol=1e-5, random_state=0, warm_start=True)
     inside = {"n_workers": 1, "processes": False, "protocol": "tcp"}

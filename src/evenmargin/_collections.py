@@ -17,8 +17,15 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def is_dask(X: Any) -> bool:
-    """Whether X is a dask array, frame or series."""
-    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(X, "npartitions")
+    """Whether X is a dask array, frame or series; what else dask computes is refused, as its shape is not known."""
+    if type(X).__module__.partition(".")[0] not in ("dask", "distributed"):
+        return False
+    if not (hasattr(type(X), "npartitions") and hasattr(type(X), "ndim")):  # of the type: Delayed has all attributes
+        raise TypeError(
+            f"A dask {type(X).__name__} is no array and no frame: make one of it by dask.array.from_delayed or "
+            "dask.dataframe.from_delayed, or call compute() if it fits into memory."
+        )
+    return True
 
 
 def refuse_dask(X: Any, name: str = "X") -> None:

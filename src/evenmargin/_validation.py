@@ -26,6 +26,7 @@ from sklearn.utils.validation import (
     has_fit_parameter,
     validate_data,
 )
+from sklearn.utils.validation import _get_feature_names as feature_names
 from sklearn.utils.validation import _num_samples as num_samples
 
 from ._array import Rows, to_host, too_large
@@ -49,6 +50,7 @@ __all__ = [
     "check_same_kind",
     "check_weights",
     "drop_weightless",
+    "feature_names",
     "fit_context",
     "num_samples",
     "safe_split",

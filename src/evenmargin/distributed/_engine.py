@@ -7,6 +7,7 @@ end.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,8 +15,10 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 import dask
+import dask.core
 import dask.threaded
 from dask._task_spec import TaskRef  # has no other name, and is what futures are to graphs
+from dask.highlevelgraph import HighLevelGraph
 
 from .._threads import one_blas_thread
 
@@ -89,7 +92,17 @@ class Parts:
         """The blocks of a dask collection as they are."""
         pieces = collection.to_delayed()
         pieces = pieces if isinstance(pieces, list) else pieces.ravel().tolist()
-        return cls(dict(pieces[0].dask) if pieces else {}, [piece.key for piece in pieces])
+        keys = [piece.key for piece in pieces]
+        return cls(_with_held(dict(pieces[0].dask) if pieces else {}, keys), keys)
+
+    @classmethod
+    def of_arrays(cls, arrays: list[Any]) -> list[Parts]:
+        """The blocks of several arrays; what these share, such as a file, is computed once for all of them."""
+        each = [list(dask.core.flatten(array.__dask_keys__())) for array in arrays]
+        whole = HighLevelGraph.merge(*(array.__dask_graph__() for array in arrays))
+        keys = [key for own in each for key in own]
+        graph = _with_held(dict(arrays[0].__dask_optimize__(whole, keys)) if arrays else {}, keys)
+        return [cls(graph, own) for own in each]
 
     def fold(self, largest: float) -> Parts:
         """The same, folded where partitions are many and none has more bytes than a small one."""
@@ -119,6 +132,11 @@ class Parts:
         from dask.delayed import Delayed
 
         return dd.from_delayed([Delayed(key, self.graph) for key in self.keys], meta=meta, verify_meta=False)
+
+
+def _with_held(graph: dict[Any, Any], keys: list[Any]) -> dict[Any, Any]:
+    """A graph with the blocks that workers hold already, as after `persist`: dask leaves them out of it."""
+    return {**{key: TaskRef(key) for key in keys}, **graph}
 
 
 def _groups(keys: list[Any]) -> list[list[Any]]:
@@ -153,8 +171,8 @@ class Engine:
 
     def __init__(self) -> None:
         self._get = dask.base.get_scheduler() or dask.threaded.get
-        owner = getattr(self._get, "__self__", None)
-        self.client: Any = owner if type(owner).__module__.startswith("distributed") else None
+        owner, distributed = getattr(self._get, "__self__", None), sys.modules.get("distributed")
+        self.client: Any = owner if distributed is not None and isinstance(owner, distributed.Client) else None
         self._held: list[Any] = []
         self._aside = self._met = False
 
@@ -177,7 +195,7 @@ class Engine:
         workers = self._workers()
         if _limited(workers):
             return _HELD * sum(_free(workers))
-        near = all(worker["host"] in ("127.0.0.1", "::1") for worker in workers)
+        near = all(w["host"] in ("127.0.0.1", "::1") or w["address"].startswith("inproc://") for w in workers)
         return _HELD * _available() if self.client is None or near else 0.0
 
     def check_room(self, largest: float) -> None:
@@ -292,11 +310,11 @@ class Engine:
         patience = _patience()
         try:
             ask = self.client.scheduler.identity
-            found = list(self.client.sync(ask, n_workers=-1, callback_timeout=patience)["workers"].values())
+            known = self.client.sync(ask, n_workers=-1, callback_timeout=patience)["workers"]
         except TimeoutError:
             raise ClusterLost(f"For {patience:.0f} seconds the scheduler has not answered.") from None
-        self._met = self._met or bool(found)
-        return found
+        self._met = self._met or bool(known)
+        return [{**worker, "address": address} for address, worker in known.items()]
 
 
 def _patience() -> float:

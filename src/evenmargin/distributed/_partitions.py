@@ -6,6 +6,7 @@ has one, whichever worker came across it first.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from sklearn.utils import check_array
 
 from .._collections import is_dask
 from .._door import canonical
-from .._validation import check_magnitude, check_weights
+from .._validation import check_magnitude, check_weights, feature_names
 from ._engine import Parts
 
 __all__ = [
@@ -77,8 +78,11 @@ class Partitions:
 
 def partitions(X: Any, y: Any = None, weight: Any = None) -> Partitions:
     """The blocks of a dask array or frame, with labels and weights cut the same way."""
+    if is_frame(X) and not len(X.columns):
+        raise ValueError("X has no columns.")
     if is_frame(X):
         names = list(X.columns)
+        feature_names(X._meta)  # refuses names of several types
         _check_kinds(X)
         return Partitions(triples(X, y, weight).numbered(prepare, names, len(names)), names, len(names))
     X = two_dimensional(X)
@@ -105,7 +109,7 @@ def triples(X: Any, y: Any, weight: Any) -> Parts:
     if together is not None:
         return Parts.of(together)
     X = X if is_frame(X) else two_dimensional(X)
-    return _side_by_side(Parts.of(X), _alike(X, y, "y"), _alike(X, weight, "sample_weight"))
+    return _side_by_side(X.npartitions, X, _alike(X, y, "y"), _alike(X, weight, "sample_weight"))
 
 
 def label_pieces(X: Any, y: Any, weight: Any) -> Parts:
@@ -115,13 +119,24 @@ def label_pieces(X: Any, y: Any, weight: Any) -> Parts:
         together = joined(y.to_frame(), None, weight)
         if together is not None:
             return Parts.of(together)
-    nothing = Parts({}, [None] * X.npartitions)
-    return _side_by_side(_alike(X, y, "y"), nothing, _alike(X, weight, "sample_weight"))
+    return _side_by_side(X.npartitions, _alike(X, y, "y"), None, _alike(X, weight, "sample_weight"))
 
 
-def _side_by_side(*columns: Parts) -> Parts:
-    graph = {key: task for column in columns for key, task in column.graph.items()}
-    return Parts(graph, [list(keys) for keys in zip(*(column.keys for column in columns), strict=True)])
+def _side_by_side(count: int, *columns: Any) -> Parts:
+    """Lists of what each column has for a partition; what is no dask collection is that of every partition."""
+    arrays = iter(Parts.of_arrays([column for column in columns if _is_array(column)]))
+    parts = []
+    for column in columns:
+        if _is_array(column):
+            parts.append(next(arrays))
+        else:
+            parts.append(Parts.of(column) if is_dask(column) else Parts({}, [column] * count))
+    graph = {key: task for part in parts for key, task in part.graph.items()}
+    return Parts(graph, [list(keys) for keys in zip(*(part.keys for part in parts), strict=True)])
+
+
+def _is_array(column: Any) -> bool:
+    return is_dask(column) and hasattr(column, "chunks")
 
 
 def is_frame(X: Any) -> bool:
@@ -161,22 +176,22 @@ def _together(rows: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
 
 
 def _one_column(v: Any, what: str) -> Any:
-    if v is not None and not np.ndim(v):
+    if v is not None and not is_dask(v) and not np.ndim(v):
         if what == "y":
             raise ValueError(f"y is {v!r}: it must hold one label for each row.")
         return float(v)  # of every row
-    if not (is_dask(v) and is_frame(v)) or hasattr(v, "to_frame"):
+    if not is_dask(v) or v.ndim == 1:
         return v
-    if len(v.columns) != 1:
-        raise ValueError(f"{what} must have one column, not {len(v.columns)}.")
-    return v[v.columns[0]]
+    columns = math.prod(v.shape[1:])
+    if columns != 1:
+        raise ValueError(f"{what} must have one column, not {columns}.")
+    return v[v.columns[0]] if is_frame(v) else v.reshape(-1)
 
 
-def _alike(X: Any, v: Any, what: str) -> Parts:
-    """Labels or weights in pieces like those of X."""
-    count = X.npartitions
+def _alike(X: Any, v: Any, what: str) -> Any:
+    """Labels or weights cut as X is, a dask collection; None, and one number for all rows, as they are."""
     if v is None or not np.ndim(v):
-        return Parts({}, [v] * count)
+        return v
     known = not is_frame(X) and not np.isnan(X.shape[0])
     if not is_dask(v):
         if not known:
@@ -188,10 +203,9 @@ def _alike(X: Any, v: Any, what: str) -> Parts:
         if v.shape[0] != X.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows and {what} has {v.shape[0]}.")
         v = v.rechunk({0: X.chunks[0]})
-    pieces = Parts.of(v)
-    if len(pieces) != count:
-        raise ValueError(_unlike(count, len(pieces), what))
-    return pieces
+    if v.npartitions != X.npartitions:
+        raise ValueError(_unlike(X.npartitions, v.npartitions, what))
+    return v
 
 
 def _unlike(ours: int, theirs: int, what: str) -> str:
