@@ -18,7 +18,7 @@ def main():
     from evenmargin.kernels import RBF
 
     _triton.EXP2 = ""  # machine code is not interpreted: Triton's own 2^x
-    _triton._processors = lambda device: 4
+    _triton._processors, _triton._shared_memory = (lambda device: 4), (lambda device: _triton.ROOM)
     found = {}
     for d in COLUMNS:
         sides = RBF(0.3 / d), rows(201, d, 0), rows(777, d, 1)

@@ -94,6 +94,13 @@ def test_results_are_given_in_kind():
     np.testing.assert_array_equal(_array.Home().give(up(table())), table())
 
 
+@pytest.mark.parametrize(("dtype", "kept"), [(">i4", False), (">f8", False), (np.longdouble, True), ("U1", True)])
+def test_labels_of_any_kind_are_given_in_kind_or_as_they_are(dtype, kept):
+    found = _array.Home(CPU).give(np.array([1, 0, 1]).astype(dtype))
+    assert isinstance(found, np.ndarray) is kept
+    assert [int(label) for label in found] == [1, 0, 1]
+
+
 def test_read_only_and_reversed_arrays_become_tensors():
     frozen = np.arange(4.0)
     frozen.flags.writeable = False
@@ -238,6 +245,65 @@ def test_no_tile_is_counted_twice_where_memory_ends_midway(name, monkeypatch):
     assert len(failing.sizes) > 9
 
 
+@pytest.mark.parametrize(
+    "words", ["CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"]
+)
+def test_tiles_shrink_whatever_says_that_memory_is_short(words, monkeypatch):
+    product = sums()
+    before, real, calls = product(), torch.mv, []
+
+    def short(*given, **options):
+        calls.append(1)
+        if len(calls) == 1:
+            raise RuntimeError(words)
+        return real(*given, **options)
+
+    monkeypatch.setattr(torch, "mv", short)
+    np.testing.assert_allclose(product(), before, rtol=1e-6)
+    assert len(calls) > 2
+
+
+def test_other_errors_are_no_lack_of_memory(monkeypatch):
+    product = sums()
+
+    def broken(*given, **options):
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(torch, "mv", broken)
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        product()
+
+
+@pytest.mark.parametrize("free", [0, 1 << 20, 1 << 24])
+def test_passes_over_rows_are_shorter_where_memory_is_short(free, monkeypatch):
+    rows, sizes, real = up(table(30_000)), [], torch.Tensor.to
+    wanted = rows.centre(), rows.squares(), rows.variance(np.ones(30_000))
+
+    def seen(tensor, *given, **options):
+        if options.get("copy"):
+            sizes.append(tensor.numel())
+        return real(tensor, *given, **options)
+
+    monkeypatch.setattr(_array, "free_memory", lambda device: free)
+    monkeypatch.setattr(torch.Tensor, "to", seen)
+    for found, expected in zip((rows.centre(), rows.squares(), rows.variance(np.ones(30_000))), wanted, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert max(sizes) <= max(_array.LEAST_PASS, free // 32)
+
+
+def test_a_pass_that_memory_is_too_short_for_is_one_sentence(monkeypatch):
+    rows = up(table())
+
+    def full(*_, **__):
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(torch.Tensor, "to", full)
+    with pytest.raises(MemoryError, match="too little for a pass over 300 rows of 5 columns: free some"):
+        rows.centre()
+    with pytest.raises(MemoryError, match=r"too little for an array of shape \(7,\)"):
+        _array.put(np.ones(7), CPU)
+
+
 def test_memory_that_is_gone_is_one_sentence(monkeypatch):
     product = sums()
     Short(monkeypatch, "mv", lambda *_: True)
@@ -284,6 +350,26 @@ def test_products_are_in_plain_float32(tf32):
     with _products.plain_float32(CPU):
         assert torch.get_float32_matmul_precision() == "highest"
     assert torch.get_float32_matmul_precision() == "high"
+
+
+@pytest.mark.parametrize("general", ["none", "tf32"])
+@pytest.mark.parametrize("cpu", ["none", "bf16", "ieee"])
+def test_what_torch_does_on_the_cpu_is_left_as_it_was(general, cpu):
+    backends = torch.backends
+    if not hasattr(getattr(backends.mkldnn, "matmul", None), "fp32_precision"):
+        pytest.skip("this torch has one setting for all products")
+    settings = [backends, backends.cuda.matmul, backends.mkldnn.matmul]
+    before = [each.fp32_precision for each in settings]
+    try:
+        backends.fp32_precision, backends.mkldnn.matmul.fp32_precision = general, cpu
+        backends.cuda.matmul.fp32_precision = "tf32"
+        wanted = [each.fp32_precision for each in settings]
+        with _products.plain_float32(CPU):
+            assert backends.cuda.matmul.fp32_precision == "ieee"
+        assert [each.fp32_precision for each in settings] == wanted
+    finally:
+        for each, precision in zip(settings, before, strict=True):
+            each.fp32_precision = precision
 
 
 def test_precision_is_restored_after_an_error(tf32):

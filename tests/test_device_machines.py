@@ -127,6 +127,12 @@ def test_labels_and_weights_may_be_anywhere(place, solver):
     assert machine.score(T, there(y, place), there(weight, place)) == plain.score(T, y, weight)
 
 
+def test_one_number_is_the_weight_of_every_row(place):
+    _, y, T = table(place=place)
+    found, wanted = KernelSVM().fit(T, y, torch.tensor(2.0)), KernelSVM().fit(T, y, 2.0)
+    assert torch.equal(found.dual_coef_, wanted.dual_coef_)
+
+
 def test_words_as_labels_are_predicted_as_words(place):
     _, y, T = table(place=place)
     words = np.where(y > 0, "rare", "common")

@@ -26,6 +26,7 @@ from evenmargin import _triton
 @pytest.mark.parametrize("d", [1, 15, 16, 17, 50, 64, 65, 80, 90, 128, 129, 780, 8192])
 def test_a_row_fits_its_plan(d, high):
     plan = _triton._Plan.of(d, high)
+    assert plan.wide == _triton._Plan.of(d, high, 99 << 10).wide
     assert plan.wide >= d
     assert plan.wide <= max(16, 2 * d)
     assert plan.wide % 16 == 0
@@ -64,7 +65,7 @@ def torch():
 
 @pytest.mark.parametrize(("rows", "columns"), [(4000, 17), (100, 1)], ids=["many columns", "few kernel values"])
 def test_other_products_are_left_to_the_plain_path(torch, rows, columns):
-    points = SimpleNamespace(n=rows, device=None)
+    points = SimpleNamespace(n=rows, d=3, device=None)
     assert _triton.dot(None, points, points, np.zeros((rows, columns)), 0.0, "high") is None
 
 
@@ -115,9 +116,38 @@ def test_where_memory_ends_the_room_it_took_is_free_for_the_plain_path(torch, mo
     monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
     monkeypatch.setattr(_triton, "_works", lambda device: True)
     monkeypatch.setattr(_triton, "_product", short)
-    A, B = (SimpleNamespace(n=4000, device=None, cache={}) for _ in range(2))
+    A, B = (SimpleNamespace(n=4000, d=3, device=None, cache={}) for _ in range(2))
     assert _triton.dot(None, A, B, torch.ones(4000), 0.0, "high") is None
     assert A.cache == B.cache == {}
+
+
+def test_a_kernel_too_large_for_the_device_is_tried_once(torch, monkeypatch):
+    class Beyond(Exception):
+        pass
+
+    tried = []
+
+    def large(*_):
+        tried.append(1)
+        raise Beyond("out of resource: shared memory")
+
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    monkeypatch.setattr(_triton, "_works", lambda device: True)
+    monkeypatch.setattr(_triton, "_product", large)
+    monkeypatch.setattr(_triton, "OutOfResources", Beyond)
+    monkeypatch.setattr(_triton, "_beyond", set())
+    A = SimpleNamespace(n=4000, d=780, device="a card", cache={})
+    with pytest.warns(RuntimeWarning, match="on a card take some ten times .* here: out of resource: shared memory"):
+        assert _triton.dot(None, A, A, torch.ones(4000), 0.0, "high") is None
+    assert _triton.dot(None, A, A, torch.ones(4000), 0.0, "high") is None
+    assert len(tried) == 1
+
+
+@pytest.mark.parametrize("limit", [0, 1 << 24], ids=["part by part", "at once"])
+def test_parts_are_added_in_double_precision(torch, monkeypatch, limit):
+    monkeypatch.setattr(_triton, "PASS", limit)
+    sums = torch.from_numpy(np.random.default_rng(0).standard_normal((2, 9, 50), dtype=np.float32))
+    np.testing.assert_allclose(_triton._added(sums), sums.numpy().sum(axis=1, dtype=np.float64), rtol=1e-13)
 
 
 # --- its arithmetic, and its code ---
@@ -159,25 +189,31 @@ def test_far_rows_in_the_interpreter_cost_few_digits(interpreted, far):
     assert interpreted[f"far {far}"] < 1e-4
 
 
+# Devices that are not here: capability, shared memory of a program in KB, and their instruction for a product.
+DEVICES = [(80, 163, "mma.sync"), (86, 99, "mma.sync"), (89, 99, "mma.sync"), (90, 227, "wgmma.mma_async")]
+
+
 @pytest.mark.parametrize("high", [False, True], ids=["fast", "high"])
-@pytest.mark.parametrize("d", [50, 780])
-@pytest.mark.parametrize(("capability", "product"), [(80, "mma.sync"), (90, "wgmma.mma_async")])
-def test_it_compiles_to_tensor_cores_and_writes_no_tile(capability, product, d, high):
-    """For devices that are not here. What it writes to memory is one number a row."""
+@pytest.mark.parametrize("d", [50, 100, 780])
+@pytest.mark.parametrize(("capability", "room", "product"), DEVICES)
+def test_it_compiles_to_tensor_cores_fits_and_writes_no_tile(capability, room, product, d, high):
+    """What it writes to memory is one number a row."""
     triton = pytest.importorskip("triton", minversion="3.6", reason="Triton is not installed")
-    code = compiled(triton, d, high, capability)
+    found = compiled(triton, d, high, capability, room << 10)
+    code = found.asm["ptx"]
+    assert found.metadata.shared <= room << 10
     assert product in code
     assert "ex2.approx.ftz.f32" in code
     assert len(re.findall(r"st\.global", code)) == 1
     assert "st.local" not in code
 
 
-def compiled(triton, d, high, capability):
-    """The code of a plain product for a device, as PTX."""
+def compiled(triton, d, high, capability, room):
+    """A plain product for a device."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    plan, deep = _triton._Plan.of(d, high), d > _triton.DEEP
+    plan, deep = _triton._Plan.of(d, high, room), d > _triton.DEEP
     kernel = _triton._deep_sums if deep else _triton._sums
     kinds = {
         "A": "*fp16", "B": "*fp16", "RA": "*fp64", "RB": "*fp64", "W": "*fp32", "OUT": "*fp32", "p": "i32", "q": "i32",
@@ -199,4 +235,4 @@ def compiled(triton, d, high, capability):
         },
     )
     options = {"num_warps": plan.warps, "num_stages": plan.stages, **_triton.FUSED}
-    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options).asm["ptx"]
+    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)

@@ -17,7 +17,7 @@ device is first asked for.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -27,11 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "Home", "Rows", "dtype_of", "enough_memory", "fetch", "find_device", "free_memory", "is_tensor", "namespace",
-    "native", "picked", "put", "readable", "release", "to_host", "too_large", "too_little", "torch", "zeros",
+    "Home", "Rows", "dtype_of", "enough_memory", "entries_of_a_pass", "fetch", "find_device", "free_memory", "is_short",
+    "is_tensor", "namespace", "native", "picked", "put", "readable", "release", "to_host", "too_large", "too_little",
+    "torch", "zeros",
 ]  # fmt: skip
 
 PASS = 1 << 24  # entries that a pass over a tensor takes at a time
+LEAST_PASS = 1 << 14  # even where memory is short
 PINNED = 64 << 20  # bytes up to which results come down through memory that the device writes to directly
 ROUNDING = 5e-7  # error of a float32 kernel value computed on a device, in units of its size
 
@@ -63,7 +65,7 @@ def to_host(array: Any, dtype: Any = None) -> Any:
     if isinstance(array, Rows):
         array = array.tensor
     if is_tensor(array):
-        array = array.detach().cpu()
+        array = array.detach().cpu().resolve_neg()
         array = (array.float() if array.dtype == torch().bfloat16 else array).numpy()  # NumPy has no bfloat16
     return array if dtype is None else np.asarray(array, dtype=dtype)
 
@@ -90,7 +92,10 @@ def fetch(tensor: Any) -> Any:
     if tensor.device.type != "cuda" or tensor.nbytes > PINNED:
         return to_host(tensor)
     library = torch()
-    host = library.empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=True)  # kept by torch for the next
+    try:  # torch keeps it for the next
+        host = library.empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=True)
+    except RuntimeError:  # no more memory may be pinned
+        return to_host(tensor)
     host.copy_(tensor, non_blocking=True)
     library.cuda.current_stream(tensor.device).synchronize()
     return host.numpy()
@@ -101,12 +106,14 @@ def put(array: Any, device: Any, dtype: Any = None) -> Any:
     if isinstance(array, np.ndarray):
         plain = array.flags.writeable and array.flags.c_contiguous
         array = torch().from_numpy(array if plain else np.array(array, order="C"))
-    return array.to(device=device, dtype=None if dtype is None else getattr(torch(), np.dtype(dtype).name))
+    with enough_memory(device, f"an array of shape {tuple(array.shape)}"):
+        return array.to(device=device, dtype=None if dtype is None else getattr(torch(), np.dtype(dtype).name))
 
 
-def zeros(shape: Any, device: Any, dtype: Any = np.float64) -> Any:
-    """A tensor to add to."""
-    return torch().zeros(shape, dtype=getattr(torch(), np.dtype(dtype).name), device=device)
+def zeros(shape: Any, device: Any, dtype: Any = np.float64, what: str = "") -> Any:
+    """A tensor to add to; `what` it is for, where memory is too short."""
+    with enough_memory(device, what or f"an array of shape {shape}"):
+        return torch().zeros(shape, dtype=getattr(torch(), np.dtype(dtype).name), device=device)
 
 
 def dtype_of(tensor: Any) -> np.dtype[Any]:
@@ -176,13 +183,15 @@ class Home:
             return cls()
 
     def give(self, array: Any) -> Any:
-        """A result in kind; what no tensor can hold (strings) stays with NumPy."""
+        """A result in kind; what no tensor can hold (strings, long doubles) stays with NumPy."""
         if self.device is None:
             return to_host(array)
         if isinstance(array, Rows):
             array = array.tensor
-        if isinstance(array, np.ndarray) and array.dtype.kind not in "biuf":
-            return array
+        if isinstance(array, np.ndarray):
+            if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+                return array
+            array = array.astype(array.dtype.newbyteorder("="), copy=False)
         return put(array, self.device)
 
 
@@ -232,46 +241,42 @@ class Rows:
 
     def centre(self) -> NDArray[Any]:
         """The mean row, summed in float64."""
-        total: Any = 0.0
-        for _, some in self._parts():
-            total = total + some.sum(dim=0)
+        total = sum(self._over(lambda _, some: some.sum(dim=0)))
         return np.asarray((to_host(total) / self.shape[0]).astype(self.dtype))
 
     def squares(self, centre: NDArray[np.floating] | None = None) -> NDArray[np.float64]:
         """‖x − centre‖² of each row in float64, on the host."""
-        library = torch()
-        out = library.empty(self.shape[0], dtype=library.float64, device=self.device)
         middle = None if centre is None else put(centre, self.device, np.float64)
-        for at, some in self._parts():
-            out[at] = (some if middle is None else some - middle).square().sum(dim=1)
-        return np.asarray(to_host(out))
+        parts = self._over(lambda _, some: (some if middle is None else some.sub_(middle)).square_().sum(dim=1).cpu())
+        return np.concatenate([part.numpy() for part in parts])
 
     def variance(self, weight: NDArray[np.float64]) -> float:
         """The variance of all entries, rows counted by their weight, in two passes."""
         w = put(weight, self.device, np.float64)
         total = float(weight.sum()) * self.shape[1]
-        first = sum(float(w[at] @ some.sum(dim=1)) for at, some in self._parts()) / total
-        second = sum(float(w[at] @ (some - first).square().sum(dim=1)) for at, some in self._parts()) / total
+        first = sum(self._over(lambda at, some: float(w[at] @ some.sum(dim=1)))) / total
+        second = sum(self._over(lambda at, some: float(w[at] @ some.sub_(first).square_().sum(dim=1)))) / total
         return second if second > 1e-28 * first * first else 0.0  # of a constant X: rounding
 
     def check(self, name: str, squared: bool = True) -> None:
         """Finite, and not too large to square, if they will be; scikit-learn's words for what is not finite."""
-        largest = 0.0
-        for _, some in self._parts():
-            low, high = (float(edge) for edge in some.aminmax())
-            if not np.isfinite([low, high]).all():
-                nan = np.isnan(low) or np.isnan(high)  # aminmax hands NaN on
-                kind = "NaN" if nan else f"infinity or a value too large for dtype({self.dtype.name!r})"
-                raise ValueError(f"Input X contains {kind}.\n{name} does not accept missing values encoded as NaN.")
-            largest = max(largest, -low, high)
+        low, high = (float(edge) for edge in self.tensor.aminmax())
+        if not np.isfinite([low, high]).all():
+            nan = np.isnan(low) or np.isnan(high)  # aminmax hands NaN on
+            kind = "NaN" if nan else f"infinity or a value too large for dtype({self.dtype.name!r})"
+            raise ValueError(f"Input X contains {kind}.\n{name} does not accept missing values encoded as NaN.")
+        largest = max(-low, high)
         if squared and largest > float(np.finfo(self.dtype).max) ** (1.0 / 3.0):
             raise ValueError(too_large(largest, self.dtype))
 
-    def _parts(self) -> Iterator[tuple[slice, Any]]:
-        """Some rows at a time, in float64."""
-        step = max(1, PASS // max(1, self.shape[1]))
-        for i in range(0, self.shape[0], step):
-            yield slice(i, i + step), self.tensor[i : i + step].double()
+    def _over(self, task: Callable[[slice, Any], Any]) -> list[Any]:
+        """task(where, rows) of some rows at a time: a copy of its own, in float64."""
+        step = max(1, entries_of_a_pass(self.device) // max(1, self.shape[1]))
+        with enough_memory(self.device, f"a pass over {self.shape[0]} rows of {self.shape[1]} columns"):
+            return [
+                task(slice(i, i + step), self.tensor[i : i + step].to(torch().float64, copy=True))
+                for i in range(0, self.shape[0], step)
+            ]
 
 
 def picked(tensor: Any, rows: Any) -> Any:
@@ -304,6 +309,19 @@ def free_memory(device: Any) -> int:
     return int(cuda.mem_get_info(device)[0] + cuda.memory_reserved(device) - cuda.memory_allocated(device))
 
 
+def entries_of_a_pass(device: Any) -> int:
+    """How many entries of X a pass may have in float64 at a time, and some copies of them."""
+    return min(PASS, max(LEAST_PASS, free_memory(device) // 32))
+
+
+def is_short(error: BaseException) -> bool:
+    """Whether an error says that memory ran out: torch's own, or what CUDA, cuBLAS and Triton raise past it."""
+    words = ("out of memory", "ALLOC_FAILED")
+    return isinstance(error, torch().cuda.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and any(word in str(error) for word in words)
+    )
+
+
 def release(device: Any) -> None:
     if device.type == "cuda":
         torch().cuda.empty_cache()
@@ -322,7 +340,8 @@ def enough_memory(device: Any, what: str) -> Iterator[None]:
     try:
         yield
         return
-    except torch().cuda.OutOfMemoryError:
-        pass
+    except RuntimeError as error:
+        if not is_short(error):
+            raise
     release(device)
     raise MemoryError(too_little(device, what))

@@ -23,7 +23,9 @@ from ._array import (
     Rows,
     dtype_of,
     enough_memory,
+    entries_of_a_pass,
     free_memory,
+    is_short,
     is_tensor,
     picked,
     put,
@@ -68,7 +70,7 @@ class Points:
         store = padded(rows.shape[0], rows.shape[1] + kernel.extra, dtype, rows.device)
         self._hold(kernel, store, rows.shape[1], centre)
         middle = None if centre is None else put(centre, self.device, np.float64)
-        step = max(1, PASS // self.width)
+        step = max(1, entries_of_a_pass(self.device) // self.width)
         with enough_memory(self.device, f"{self.n} rows of {self.d} columns"):
             for i in range(0, self.n, step):
                 # In float64: rows may be large, or lose digits, before they are centred and scaled.
@@ -101,8 +103,7 @@ class Points:
 def padded(n: int, width: int, dtype: Any, device: Any) -> Any:
     """Room for n prepared rows that start at multiples of 16 bytes."""
     per = 16 // np.dtype(dtype).itemsize
-    with enough_memory(device, f"{n} rows of {width} columns"):
-        return zeros((n, -(-width // per) * per), device, dtype)
+    return zeros((n, -(-width // per) * per), device, dtype, f"{n} rows of {width} columns")
 
 
 # What a kernel needs beside the functions of one name
@@ -204,7 +205,9 @@ def over_tiles(A: Points, B: Points, task: Callable[[slice, slice, Any], None]) 
                     room = library.empty(size, dtype=A.left.dtype, device=A.device)
                 task(slice(start, stop), columns, room[:size].view(stop - start, -1))
                 return
-            except library.cuda.OutOfMemoryError:
+            except RuntimeError as error:
+                if not is_short(error):
+                    raise
                 last = stop - start == 1 or size <= LEAST
             # Past the handler: while it runs, the traceback keeps tensors alive.
             room, limit = None, size // 2
@@ -263,10 +266,14 @@ def plain_float32(device: Any) -> Iterator[None]:
 def _without_tf32() -> Iterator[None]:
     library = torch()
     matmul = library.backends.cuda.matmul
-    newer = getattr(matmul, "fp32_precision", None)
-    if not (matmul.allow_tf32 if newer is None else newer == "tf32"):
+    if not (matmul.allow_tf32 if not hasattr(matmul, "fp32_precision") else matmul.fp32_precision == "tf32"):
         yield
         return
+    # torch has this setting by an older and by a newer name, refuses to multiply where they differ, and changes that of
+    # the CPU's products along with it.
+    places: list[Any] = [matmul, getattr(library.backends.mkldnn, "matmul", None)]
+    both = [place for place in places if hasattr(place, "fp32_precision")]
+    before = [place.fp32_precision for place in both]
     try:
         word = library.get_float32_matmul_precision()
     except RuntimeError:  # it was set by the newer name only, which the older one will not read
@@ -277,8 +284,10 @@ def _without_tf32() -> Iterator[None]:
     finally:
         if word is not None:
             library.set_float32_matmul_precision(word)
-        if newer is not None:
-            matmul.fp32_precision = newer
+        for place, precision in zip(both, before, strict=True):
+            place.fp32_precision = "none"  # what torch has in general, if that is the same
+            if place.fp32_precision != precision:
+                place.fp32_precision = precision
 
 
 class _Shared:

@@ -30,6 +30,8 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
+from ._array import PASS, is_short
+
 try:
     import triton
     import triton.language as tl
@@ -54,6 +56,7 @@ NEAR = 50.0  # 2^(â·b̂) and w are float32 numbers
 FAR = 256.0  # distances have digits left: tensor cores lose more of them than float32 does
 PAD = 256  # rows are padded to a multiple of it, with zeros
 DEEP = 128  # columns from which on rows are read in pieces
+ROOM = 160_000  # bytes of shared memory that three stages of such pieces take, at most
 # Said at each launch, as the default changes with Triton 3.10: without it Σ e·v is two instructions a pair, not one.
 FUSED = {"enable_fp_fusion": True}
 
@@ -113,15 +116,25 @@ def dot(kernel: Any, A: Any, B: Any, V: Any, shift: float, precision: str) -> An
     columns = 1 if V.ndim == 1 else V.shape[1]
     if not 1 <= columns <= COLUMNS or A.n * B.n < SMALL:
         return None
-    out = None
+    out, high = None, shift != 0.0 or precision != "fast"
+    if (A.device, A.d, high) in _beyond:
+        return None
     try:
         with torch.cuda.device(A.device):
             if _works(A.device):
-                out = _product(A, B, V.reshape(B.n, columns).T, shift != 0.0 or precision != "fast", shift)
-    except (torch.cuda.OutOfMemoryError, OutOfResources):  # of the second: shared memory of a small card
+                out = _product(A, B, V.reshape(B.n, columns).T, high, shift)
+    except (OutOfResources, RuntimeError) as error:
+        if isinstance(error, OutOfResources):
+            _beyond.add((A.device, A.d, high))
+            _say_slow(A.device, error)
+        elif not is_short(error):
+            raise
         for points in (A, B):
             points.cache.clear()  # the plain path may need the room
     return out if out is None else out[0] if V.ndim == 1 else out.T
+
+
+_beyond: set[Any] = set()  # (device, columns, high) whose kernels take more shared memory than the device has
 
 
 @cache
@@ -129,6 +142,15 @@ def _capability(device: Any) -> int:
     import torch
 
     return int(torch.cuda.get_device_capability(device)[0])
+
+
+@cache
+def _shared_memory(device: Any) -> int:
+    """Bytes that a program may have: 227 KB on an H100, 163 on an A100, 99 on smaller cards."""
+    import torch
+
+    properties = torch.cuda.get_device_properties(device)
+    return int(getattr(properties, "shared_memory_per_block_optin", ROOM))
 
 
 @cache
@@ -147,18 +169,22 @@ def _works(device: Any) -> bool:
         wanted = torch.exp(-0.5 * (x[:, None] - x).double().square()).sum(dim=1)
         if not float((found / wanted - 1.0).abs().max()) < 1e-4:
             raise RuntimeError("its sums are wrong")
-    except torch.cuda.OutOfMemoryError:
-        raise
     except Exception as error:  # whatever the reason, there is the plain path
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-        warnings.warn(
-            f"Kernel products on {device} take some ten times as long as they could, since Triton does not work here: "
-            f"{reason}.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        if is_short(error):  # which says nothing of Triton
+            raise
+        _say_slow(device, error)
         return False
     return True
+
+
+def _say_slow(device: Any, error: Exception) -> None:
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+    warnings.warn(
+        f"Kernel products on {device} take some ten times as long as they could, since Triton does not work here: "
+        f"{reason}.",
+        RuntimeWarning,
+        stacklevel=3,
+    )
 
 
 # --- what is launched ---
@@ -180,9 +206,9 @@ class _Plan:
         return self.head + self.tail
 
     @classmethod
-    def of(cls, d: int, high: bool) -> _Plan:
+    def of(cls, d: int, high: bool, shared: int = ROOM) -> _Plan:
         if d > DEEP:
-            return cls(64 * -(-d // 64), 0, 128, 128 if high else 256, 8, 3)
+            return cls(64 * -(-d // 64), 0, 128, 128 if high else 256, 8, 2 if high and shared < ROOM else 3)
         head = max(16, 1 << (d.bit_length() - 1))
         tail = max(16, 1 << (d - head - 1).bit_length()) if d > head else 0
         if tail == head:
@@ -216,7 +242,7 @@ class _Halves:
         span = triton.next_power_of_2(wide)
         some = max(1, min(64, 4096 // span))
         _prepare[(room // some,)](
-            left, rows, norms, n, left.stride(0), math.sqrt(math.log2(math.e)), d, span, wide, high, some, **FUSED
+            left, rows, norms, n, d, left.stride(0), math.sqrt(math.log2(math.e)), span, wide, high, some, **FUSED
         )
         return cls(rows, norms, torch.exp2(norms[:n]), -float(norms.min()))
 
@@ -238,7 +264,7 @@ def _product(A: Any, B: Any, V: Any, high: bool, shift: float = 0.0) -> Any:
     far = shift != 0.0 or max(left.reach, right.reach) > (NEAR if high else NEAR_FAST)
     if far and not high:
         return _product(A, B, V, True)
-    plan = _Plan.of(A.d, high)
+    plan = _Plan.of(A.d, high, _shared_memory(A.device))
     count, q = V.shape[0], right.rows.shape[0]
     W = torch.zeros((count, q), dtype=torch.float32, device=V.device)
     top = V.abs().amax(dim=1, keepdim=True).double()  # so that no part of a sum leaves float32, whatever V's unit
@@ -255,10 +281,22 @@ def _product(A: Any, B: Any, V: Any, high: bool, shift: float = 0.0) -> Any:
         _deep_sums[grid](*given, plan.wide, *how, 64, plan.stages, *code, **options)
     else:
         _sums[grid](*given, plan.head, plan.tail, *how, plan.stages, *code, **options)
-    out = sums.sum(dim=1, dtype=torch.float64).mul_(top)
+    out = _added(sums).mul_(top)
     if not far:
         out.mul_(left.factors)
     return out.add_(shift * V.sum(dim=1, keepdim=True, dtype=torch.float64)) if shift else out
+
+
+def _added(sums: Any) -> Any:
+    """Σ over the parts in float64, in their order; for `sum` torch would first copy all of them in float64."""
+    import torch
+
+    if sums.numel() <= PASS:
+        return sums.sum(dim=1, dtype=torch.float64)
+    out = sums[:, 0].double()
+    for part in range(1, sums.shape[1]):
+        out += sums[:, part]
+    return out
 
 
 def _split(tiles: int, q: int, columns: int, processors: int) -> tuple[int, int]:
@@ -278,16 +316,16 @@ def _processors(device: Any) -> int:
 # --- on the device ---
 
 
-@jit(do_not_specialize=["n"])
+@jit(do_not_specialize=["n", "d"])
 def _prepare(
-    X, OUT, NORM, n, STEP: tl.constexpr, SCALE: tl.constexpr, D: tl.constexpr, SPAN: tl.constexpr,
-    WIDE: tl.constexpr, HIGH: tl.constexpr, ROWS: tl.constexpr,
+    X, OUT, NORM, n, d, step, SCALE: tl.constexpr, SPAN: tl.constexpr, WIDE: tl.constexpr, HIGH: tl.constexpr,
+    ROWS: tl.constexpr,
 ):  # fmt: skip
     """Rows of points as halves, and −‖·‖²/2 of what they then are; zeros from row n on."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     far = row.to(tl.int64)[:, None]
     column = tl.arange(0, SPAN)[None, :]
-    x = tl.load(X + far * STEP + column, mask=(row < n)[:, None] & (column < D), other=0.0) * SCALE
+    x = tl.load(X + far * step + column, mask=(row < n)[:, None] & (column < d), other=0.0) * SCALE
     high = x.to(tl.float16)
     whole = high.to(tl.float64)
     into = OUT + far * (2 * WIDE if HIGH else WIDE) + column

@@ -128,6 +128,8 @@ def validate_training(
 
 def _training_weight(sample_weight: Any, n: int) -> NDArray[np.float64]:
     rows = np.empty((n, 1))
+    if isinstance(sample_weight, np.ndarray) and sample_weight.ndim == 0:
+        sample_weight = float(sample_weight)
     weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
     with np.errstate(over="ignore"):
         if not np.isfinite(weight.sum()):

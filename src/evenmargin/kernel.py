@@ -440,9 +440,9 @@ class KernelSVM(Machine):
         self._single = True
         with np.errstate(over="ignore", invalid="ignore"):
             error = np.abs(self._kernel_sums(rows, self.dual_coef_.T) - exact).max(axis=0)
-        self._single = bool(
-            (error <= _ERROR * np.abs(exact + self.intercept_).max(axis=0)).all()
-        )  # not where it is NaN
+        # On a device a larger product may be fused, with up to twice the error of this one.
+        bound = _ERROR if not isinstance(X, Rows) else 0.5 * _ERROR
+        self._single = bool((error <= bound * np.abs(exact + self.intercept_).max(axis=0)).all())  # not where it is NaN
 
 
 def _finite(sums: Array, X: Any) -> Array:

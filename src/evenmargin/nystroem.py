@@ -259,7 +259,7 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
         else:
             with _array.enough_memory(X.device, f"{n} rows of {count} features"):
                 out = X.tensor.new_empty((n, count))
-        step = max(_TILE, _array.PASS // count)
+        step = max(_TILE, _array.PASS // max(count, X.shape[1]))
         for i in range(0, n, step):
             rows = _products.Points(self.kernel_, X[i : i + step], dtype, right.centre)
             found = _products.dot(self.kernel_, rows, right, into, wide=False)
