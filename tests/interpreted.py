@@ -1,13 +1,16 @@
 """The fused kernel in Triton's interpreter, on the CPU: a script, to be run with TRITON_INTERPRET=1.
 
-Prints, as JSON, the largest error of each case as a share of Σ K|v|.
+Prints, as JSON, the largest error of each product as a share of Σ K|v|; then how far machines whose
+products are fused are from those of the host, and by how many products.
 """
 
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 
 import numpy as np
+from sklearn.base import clone
 
 COLUMNS = (1, 17, 50, 90, 129)
 FAR = (30, 170)
@@ -29,6 +32,8 @@ def main():
         X = rows(301, 3, 0)
         X[7:9] *= np.sqrt(far / (X[7:9] ** 2).sum(axis=1, keepdims=True))
         found[f"far {far}"] = error(RBF(1.0), X, X, high=False)
+    for name, (apart, products) in machines(_triton):
+        found[name], found[f"{name}, products"] = apart, products
     print(json.dumps(found))
 
 
@@ -49,6 +54,36 @@ def error(kernel, A, B, high, shift=0.0):
     found = _triton._product(*points, torch.from_numpy(V).T, high, shift).T.numpy()
     A, B, V = (X.astype(np.float64) for X in (A, B, V))
     return float((np.abs(found - kernel_dot(kernel, A, B, V)) / kernel_dot(kernel, A, B, np.abs(V))).max())
+
+
+def machines(engine):
+    """(name, (largest difference from the host, as a share; products)) of fits with torch's CPU taken for a GPU."""
+    import torch
+
+    from evenmargin import DensityWeights, KernelSVM, _array, _products
+    from evenmargin.nystroem import StratifiedNystroem
+
+    engine.SMALL, engine._works = 0, lambda device: True
+    torch.cuda.device = lambda device: nullcontext()
+    _array.native = lambda device: device is None
+    _products._engine = lambda device: engine
+    product, count = engine._product, []
+    engine._product = lambda *given: count.append(1) or product(*given)
+    X = rows(2_300, 5, 3)  # more than are held whole
+    y = (X[:, 0] * X[:, 1] + X[:, 2] > 1.2).astype(int)
+    sgd = {"solver": "sgd", "alpha": 1e-3, "max_iter": 2_300, "random_state": 0, "intercept": None}
+    each = {
+        "smo": (KernelSVM(gamma=0.2, class_weight="balanced", tol=1e-6), "decision_function"),
+        "sgd": (KernelSVM(gamma=0.2, loss="log", **sgd), "decision_function"),
+        "density": (DensityWeights(gamma=0.2), None),
+        "same_class": (DensityWeights("same_class", gamma=0.2), None),
+        "nystroem": (StratifiedNystroem(n_components=12, gamma=0.2, random_state=0), "transform"),
+    }
+    for name, (machine, method) in each.items():
+        count.clear()
+        here, there = (clone(machine).set_params(device=device).fit(X, y) for device in (None, "cpu"))
+        a, b = (fit.density_ if method is None else getattr(fit, method)(X) for fit in (here, there))
+        yield name, (float(np.abs(a - b).max() / np.abs(a).max()), len(count))
 
 
 if __name__ == "__main__":

@@ -189,6 +189,15 @@ def test_far_rows_in_the_interpreter_cost_few_digits(interpreted, far):
     assert interpreted[f"far {far}"] < 1e-4
 
 
+@pytest.mark.parametrize(
+    ("machine", "apart"),
+    [("smo", 2e-5), ("sgd", 1e-6), ("density", 1e-6), ("same_class", 1e-6), ("nystroem", 1e-5)],
+)
+def test_machines_on_the_interpreted_kernel_are_those_of_the_host(interpreted, machine, apart):
+    assert interpreted[f"{machine}, products"] > 0
+    assert interpreted[machine] < apart
+
+
 # Devices that are not here: capability, shared memory of a program in KB, and their instruction for a product.
 DEVICES = [(80, 163, "mma.sync"), (86, 99, "mma.sync"), (89, 99, "mma.sync"), (90, 227, "wgmma.mma_async")]
 
