@@ -131,6 +131,13 @@ def test_labels_and_weights_of_a_frame_may_be_frames_of_one_column_and_arrays(ro
     assert np.array_equal(first.coef_, second.coef_)
 
 
+def test_labels_and_weights_of_an_array_may_be_its_last_columns(rows):
+    X, y, weight = rows
+    expected = LinearSVM().fit(X, y, weight)
+    agree(LinearSVM().fit(cut(X), cut(y[:, None]), cut(weight[:, None])), expected)
+    agree(LinearSVM().fit(*(da.from_array(v, chunks=(500, 1)) for v in (X, y[:, None], weight[:, None]))), expected)
+
+
 def test_a_filtered_frame_may_have_empty_partitions(rows):
     X, y, _ = rows
     frame = table(X, y).assign(k=np.arange(y.size))

@@ -56,7 +56,7 @@ NEAR = 50.0  # 2^(â·b̂) and w are float32 numbers
 FAR = 256.0  # distances have digits left: tensor cores lose more of them than float32 does
 PAD = 256  # rows are padded to a multiple of it, with zeros
 DEEP = 128  # columns from which on rows are read in pieces
-ROOM = 160_000  # bytes of shared memory that three stages of such pieces take, at most
+ROOM = 160_000  # bytes of shared memory from which on there are three stages of such pieces; else two
 # Said at each launch, as the default changes with Triton 3.10: without it Σ e·v is two instructions a pair, not one.
 FUSED = {"enable_fp_fusion": True}
 

@@ -185,7 +185,7 @@ def _one_column(v: Any, what: str) -> Any:
     columns = math.prod(v.shape[1:])
     if columns != 1:
         raise ValueError(f"{what} must have one column, not {columns}.")
-    return v[v.columns[0]] if is_frame(v) else v.reshape(-1)
+    return v[v.columns[0]] if is_frame(v) else v[(slice(None), *[0] * (v.ndim - 1))]
 
 
 def _alike(X: Any, v: Any, what: str) -> Any:
