@@ -79,7 +79,7 @@ class Partitions:
 def partitions(X: Any, y: Any = None, weight: Any = None) -> Partitions:
     """The blocks of a dask array or frame, with labels and weights cut the same way."""
     if is_frame(X) and not len(X.columns):
-        raise ValueError("X has no columns.")
+        raise ValueError("X has no columns: if it is read from files, look whether there are any.")
     if is_frame(X):
         names = list(X.columns)
         feature_names(X._meta)  # refuses names of several types
