@@ -35,7 +35,8 @@ import numpy as np
 from common import alternate, arrays_of, main, table, timed
 from sklearn.model_selection import StratifiedKFold
 
-from evenmargin import DensityWeights, KernelSVM, _array, _products
+from evenmargin import DensityWeights, KernelSVM
+from evenmargin._device import arrays, products
 from evenmargin.kernels import RBF, kernel_dot
 from evenmargin.nystroem import StratifiedNystroem
 from evenmargin.selection import SharedGridSearch
@@ -92,15 +93,15 @@ def on_gpu(function: Callable[[], object], repeats: int) -> tuple[float, float]:
 @contextmanager
 def plain_torch():
     """Without the fused kernel."""
-    engine, _products._engine = _products._engine, lambda device: None
+    engine, products._engine = products._engine, lambda device: None
     try:
         yield
     finally:
-        _products._engine = engine
+        products._engine = engine
 
 
 def fused() -> bool:
-    engine = _products._engine(device())
+    engine = products._engine(device())
     return engine is not None and engine._works(device())
 
 
@@ -119,7 +120,7 @@ def labels(X: np.ndarray) -> np.ndarray:
 
 
 def points(kernel: Any, X: np.ndarray, centre: Any = None) -> Any:
-    return _products.Points(kernel, _array.Rows.put(X, device()), np.float32, centre)
+    return products.Points(kernel, arrays.Rows.put(X, device()), np.float32, centre)
 
 
 def exact(kernel: Any, A: np.ndarray, B: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -210,11 +211,11 @@ def dot(folder: Path, repeats: int) -> None:
 
     def measure(name: str, precision: str, limit: float) -> None:
         started = time.perf_counter()
-        found = _products.dot(kernel, left, right, v, precision=precision).cpu().numpy()
+        found = products.dot(kernel, left, right, v, precision=precision).cpu().numpy()
         first = time.perf_counter() - started
-        times[name] = milliseconds(lambda: _products.dot(kernel, left, right, v, precision=precision), repeats)
+        times[name] = milliseconds(lambda: products.dot(kernel, left, right, v, precision=precision), repeats)
         apart = np.abs(found[some] - truth)
-        signed = np.abs(_products.dot(kernel, left, right, u, precision=precision).cpu().numpy()[some] - mixed) / scale
+        signed = np.abs(products.dot(kernel, left, right, u, precision=precision).cpu().numpy()[some] - mixed) / scale
         errors = apart.max() / truth.max(), (apart / truth).max(), signed.max()
         rows.append([name, f"{first:.2f}", f"{times[name]:.2f}", *(checked(f"dot, {name}", e, limit) for e in errors)])
 
@@ -263,7 +264,7 @@ def shapes(repeats: int) -> None:
         limit = 1e-4 if far > 8 else 1e-5
 
         def add(precision: str, limit: float) -> None:
-            work = lambda: _products.dot(kernel, left, right, w, precision=precision)  # noqa: B023, E731
+            work = lambda: products.dot(kernel, left, right, w, precision=precision)  # noqa: B023, E731
             error = float((np.abs(work().cpu().numpy()[some] - truth) / scale).max())  # noqa: B023
             row.extend([f"{milliseconds(work, repeats):.2f}", checked(f"dot {row[0]}", error, limit)])  # noqa: B023
 
@@ -293,7 +294,7 @@ def density(folder: Path, repeats: int) -> None:
     for name, given in (("NumPy", X), ("CUDA tensor", tensor)):
         rule = DensityWeights(gamma=kernel.gamma, device="cuda")
         first, seconds = on_gpu(lambda rule=rule, given=given: rule.fit(given), repeats)
-        error = np.abs(_array.to_host(rule.density_)[some] / truth - 1.0).max()
+        error = np.abs(arrays.to_host(rule.density_)[some] / truth - 1.0).max()
         rows.append(
             [name, f"{first:.2f}", f"{seconds:.2f}", answer(seconds < 1.5), checked(f"density, {name}", error, 1e-5)]
         )
@@ -379,7 +380,7 @@ def nystroem(folder: Path, repeats: int) -> None:
     rows = [["CPU", f"{slow:.2f}", "", f"{np.abs(maps[0].transform(X[some]) - truth).max() / np.abs(truth).max():.1e}"]]
     for name, given in (("GPU, NumPy", X), ("GPU, CUDA tensor", tensor)):
         _, seconds = on_gpu(lambda given=given: maps[1].transform(given), repeats)
-        error = np.abs(_array.to_host(maps[1].transform(given[some])) - truth).max() / np.abs(truth).max()
+        error = np.abs(arrays.to_host(maps[1].transform(given[some])) - truth).max() / np.abs(truth).max()
         rows.append([name, f"{seconds:.3f}", f"{slow / seconds:.1f}", checked(f"nystroem, {name}", error, 1e-3)])
     table("StratifiedNystroem, 500 landmarks, transform of 1000000 × 50", ["where", "s", "× CPU", "error"], rows)
 

@@ -25,7 +25,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from evenmargin import DensityWeights, KernelSVM, ZAdjustedClassifier
-from evenmargin._threads import available_cores
+from evenmargin._util.threads import available_cores
 from evenmargin.adjust import best_z
 from evenmargin.kernels import RBF, kernel_dot
 from evenmargin.sampling import Given

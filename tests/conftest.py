@@ -14,7 +14,7 @@ from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.fixes import parse_version, sp_version
 
-from evenmargin import _array
+from evenmargin._device import arrays
 
 # The same examples in every run of CI; a run at a desk looks for new ones.
 settings.register_profile("ci", derandomize=True)
@@ -62,7 +62,7 @@ def dispatch(dispatch_allowed):
 def on_device(dispatch_allowed, monkeypatch):
     """torch, its CPU taken for a device: CPU tensors and device="cpu" run what a GPU would run."""
     torch = pytest.importorskip("torch", reason="devices need torch")
-    monkeypatch.setattr(_array, "native", lambda device: device is None)
+    monkeypatch.setattr(arrays, "native", lambda device: device is None)
     return torch
 
 
@@ -77,13 +77,13 @@ def place(request, on_device, monkeypatch):
     from tensors import Remote, count_as_gpu
 
     count_as_gpu(monkeypatch)
-    give = _array.Home.give
+    give = arrays.Home.give
 
     def give_unreadable(home, array):
         array = give(home, array)
         return array.as_subclass(Remote) if isinstance(array, on_device.Tensor) else array
 
-    monkeypatch.setattr(_array.Home, "give", give_unreadable)
+    monkeypatch.setattr(arrays.Home, "give", give_unreadable)
     return "cpu"
 
 

@@ -17,11 +17,11 @@ FAR = (30, 170)
 
 
 def main():
-    from evenmargin import _triton
+    from evenmargin._device import fused
     from evenmargin.kernels import RBF
 
-    _triton.EXP2 = ""  # machine code is not interpreted: Triton's own 2^x
-    _triton._processors, _triton._shared_memory = (lambda device: 4), (lambda device: _triton.ROOM)
+    fused.EXP2 = ""  # machine code is not interpreted: Triton's own 2^x
+    fused._processors, fused._shared_memory = (lambda device: 4), (lambda device: fused.ROOM)
     found = {}
     for d in COLUMNS:
         sides = RBF(0.3 / d), rows(201, d, 0), rows(777, d, 1)
@@ -32,7 +32,7 @@ def main():
         X = rows(301, 3, 0)
         X[7:9] *= np.sqrt(far / (X[7:9] ** 2).sum(axis=1, keepdims=True))
         found[f"far {far}"] = error(RBF(1.0), X, X, high=False)
-    for name, (apart, products) in machines(_triton):
+    for name, (apart, products) in machines(fused):
         found[name], found[f"{name}, products"] = apart, products
     print(json.dumps(found))
 
@@ -45,13 +45,13 @@ def error(kernel, A, B, high, shift=0.0):
     """Of sides that are no multiples of a tile, and three vectors with zeros and both signs."""
     import torch
 
-    from evenmargin import _array, _products, _triton
+    from evenmargin._device import arrays, fused, products
     from evenmargin.kernels import kernel_dot
 
     V = rows(len(B), 3, 2)
     V[::5] = 0.0
-    points = [_products.Points(kernel, _array.Rows.put(X, torch.device("cpu")), np.float32) for X in (A, B)]
-    found = _triton._product(*points, torch.from_numpy(V).T, high, shift).T.numpy()
+    points = [products.Points(kernel, arrays.Rows.put(X, torch.device("cpu")), np.float32) for X in (A, B)]
+    found = fused._product(*points, torch.from_numpy(V).T, high, shift).T.numpy()
     A, B, V = (X.astype(np.float64) for X in (A, B, V))
     return float((np.abs(found - kernel_dot(kernel, A, B, V)) / kernel_dot(kernel, A, B, np.abs(V))).max())
 
@@ -60,13 +60,14 @@ def machines(engine):
     """(name, (largest difference from the host, as a share; products)) of fits with torch's CPU taken for a GPU."""
     import torch
 
-    from evenmargin import DensityWeights, KernelSVM, _array, _products
+    from evenmargin import DensityWeights, KernelSVM
+    from evenmargin._device import arrays, products
     from evenmargin.nystroem import StratifiedNystroem
 
     engine.SMALL, engine._works = 0, lambda device: True
     torch.cuda.device = lambda device: nullcontext()
-    _array.native = lambda device: device is None
-    _products._engine = lambda device: engine
+    arrays.native = lambda device: device is None
+    products._engine = lambda device: engine
     product, count = engine._product, []
     engine._product = lambda *given: count.append(1) or product(*given)
     X = rows(2_300, 5, 3)  # more than are held whole

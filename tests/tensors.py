@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from evenmargin import _array, _products
+from evenmargin._device import arrays, products
 
 if find_spec("torch") is not None:
     import torch
@@ -40,19 +40,19 @@ def is_there(array, place):
 
 def count_as_gpu(monkeypatch):
     """CPU tensors count as tensors without array API dispatch, too, as those on a GPU do."""
-    home = lambda cls, X, dispatch: cls(X.device) if _array.is_tensor(X) else cls()  # noqa: E731
-    monkeypatch.setattr(_array.Home, "of", classmethod(home))
+    home = lambda cls, X, dispatch: cls(X.device) if arrays.is_tensor(X) else cls()  # noqa: E731
+    monkeypatch.setattr(arrays.Home, "of", classmethod(home))
 
 
 def limit_tiles(monkeypatch, size, memory=None):
     """Tiles of so many numbers at most; with `memory`, larger ones than that find no room."""
-    product = _products.outer_product
+    product = products.outer_product
 
     def limited(left, right, out):
         if memory is not None and left.shape[0] * right.shape[0] > memory:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
         return product(left, right, out)
 
-    monkeypatch.setattr(_products, "TILE", size)
-    monkeypatch.setattr(_products, "LEAST", min(_products.LEAST, 16))
-    monkeypatch.setattr(_products, "outer_product", limited)
+    monkeypatch.setattr(products, "TILE", size)
+    monkeypatch.setattr(products, "LEAST", min(products.LEAST, 16))
+    monkeypatch.setattr(products, "outer_product", limited)

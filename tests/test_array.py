@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix, random_array
 
-from evenmargin import _array, _products
+from evenmargin._device import arrays, products
 from evenmargin.kernels import RBF, kernel_dot, kernel_matrix
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -22,7 +22,7 @@ def table(n=300, d=5, dtype=np.float32):
 
 
 def up(X):
-    return _array.Rows.put(X, CPU)
+    return arrays.Rows.put(X, CPU)
 
 
 # Where to compute, and how results go back
@@ -31,44 +31,44 @@ def up(X):
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", 3.5, object()])
 def test_what_is_no_device_is_refused(name):
     with pytest.raises(ValueError, match=r"is no device: use None, 'cpu', 'cuda' or 'cuda:0'"):
-        _array.find_device(name)
+        arrays.find_device(name)
 
 
 def test_devices_of_other_kinds_are_refused():
     with pytest.raises(ValueError, match="device='meta' is not supported"):
-        _array.find_device("meta")
+        arrays.find_device("meta")
 
 
 def test_a_machine_without_cuda_says_so(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ValueError, match=r"device='cuda', but PyTorch finds no CUDA device here: .*device=None"):
-        _array.find_device("cuda")
+        arrays.find_device("cuda")
 
 
 def test_a_device_number_that_is_not_there_is_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(ValueError, match=r"device='cuda:2', but PyTorch finds 2 CUDA device"):
-        _array.find_device("cuda:2")
+        arrays.find_device("cuda:2")
 
 
 def test_cuda_is_the_current_cuda_device(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
-    assert _array.find_device("cuda") == torch.device("cuda", 1)
+    assert arrays.find_device("cuda") == torch.device("cuda", 1)
 
 
 def test_without_torch_a_device_is_one_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ImportError, match=r"needs PyTorch, which is not installed: pip install 'evenmargin\[torch\]'"):
-        _array.find_device("cuda")
+        arrays.find_device("cuda")
 
 
 def test_the_cpu_is_the_host():
-    assert _array.native(None)
-    assert _array.native(CPU)
-    assert not _array.native(torch.device("cuda"))
+    assert arrays.native(None)
+    assert arrays.native(CPU)
+    assert not arrays.native(torch.device("cuda"))
 
 
 def test_importing_does_not_import_torch():
@@ -81,22 +81,22 @@ def test_importing_does_not_import_torch():
 
 def test_a_tensor_counts_as_one_where_dispatch_is_on():
     X = torch.ones(3, 2)
-    assert _array.Home.of(X, dispatch=True).device == CPU
-    assert _array.Home.of(X, dispatch=False).device is None
-    assert _array.Home.of(np.ones(3), dispatch=True).device is None
+    assert arrays.Home.of(X, dispatch=True).device == CPU
+    assert arrays.Home.of(X, dispatch=False).device is None
+    assert arrays.Home.of(np.ones(3), dispatch=True).device is None
 
 
 def test_results_are_given_in_kind():
     numbers, names = np.arange(3.0), np.array(["a", "b"])
-    assert torch.equal(_array.Home(CPU).give(numbers), torch.arange(3, dtype=torch.float64))
-    assert _array.Home(CPU).give(names) is names  # a tensor holds no strings
-    assert _array.Home().give(numbers) is numbers
-    np.testing.assert_array_equal(_array.Home().give(up(table())), table())
+    assert torch.equal(arrays.Home(CPU).give(numbers), torch.arange(3, dtype=torch.float64))
+    assert arrays.Home(CPU).give(names) is names  # a tensor holds no strings
+    assert arrays.Home().give(numbers) is numbers
+    np.testing.assert_array_equal(arrays.Home().give(up(table())), table())
 
 
 @pytest.mark.parametrize(("dtype", "kept"), [(">i4", False), (">f8", False), (np.longdouble, True), ("U1", True)])
 def test_labels_of_any_kind_are_given_in_kind_or_as_they_are(dtype, kept):
-    found = _array.Home(CPU).give(np.array([1, 0, 1]).astype(dtype))
+    found = arrays.Home(CPU).give(np.array([1, 0, 1]).astype(dtype))
     assert isinstance(found, np.ndarray) is kept
     assert [int(label) for label in found] == [1, 0, 1]
 
@@ -104,18 +104,18 @@ def test_labels_of_any_kind_are_given_in_kind_or_as_they_are(dtype, kept):
 def test_read_only_and_reversed_arrays_become_tensors():
     frozen = np.arange(4.0)
     frozen.flags.writeable = False
-    assert _array.put(frozen, CPU).tolist() == [0, 1, 2, 3]
-    assert _array.put(np.arange(4.0)[::-1], CPU, np.float32).tolist() == [3, 2, 1, 0]
+    assert arrays.put(frozen, CPU).tolist() == [0, 1, 2, 3]
+    assert arrays.put(np.arange(4.0)[::-1], CPU, np.float32).tolist() == [3, 2, 1, 0]
 
 
 def test_bfloat16_comes_to_the_host():
     labels = torch.tensor([1.0, 0.0, 1.0], dtype=torch.bfloat16)
-    assert _array.to_host(labels).tolist() == [1.0, 0.0, 1.0]
-    assert _array.to_host(labels, np.float64).dtype == np.float64
+    assert arrays.to_host(labels).tolist() == [1.0, 0.0, 1.0]
+    assert arrays.to_host(labels, np.float64).dtype == np.float64
 
 
 def test_what_is_added_to_is_no_ones_array():
-    room = _array.zeros((2, 3), CPU, np.float32)
+    room = arrays.zeros((2, 3), CPU, np.float32)
     assert room.dtype == torch.float32
     assert room.tolist() == [[0.0] * 3] * 2
 
@@ -138,7 +138,7 @@ def test_rows_are_not_changed():
 
 
 def test_sparse_rows_become_dense(monkeypatch):
-    monkeypatch.setattr(_array, "PASS", 64)  # some rows at a time
+    monkeypatch.setattr(arrays, "PASS", 64)  # some rows at a time
     for dtype in (np.float32, np.float64):
         X = csr_matrix(random_array((50, 20), density=0.2, rng=0, dtype=dtype))
         rows = up(X)
@@ -167,9 +167,9 @@ def test_rows_are_chosen_by_host_indices():
 
 
 def test_statistics_are_those_of_the_host(monkeypatch):
-    from evenmargin import kernels
+    from evenmargin.kernels import kernels
 
-    monkeypatch.setattr(_array, "PASS", 64)
+    monkeypatch.setattr(arrays, "PASS", 64)
     X, w = table(), np.random.default_rng(1).random(300)
     rows, centre = up(X), kernels.centre_of(RBF(1.0), X)
     np.testing.assert_allclose(rows.centre(), centre, rtol=1e-6)
@@ -196,7 +196,7 @@ def test_what_is_too_large_to_square_is_refused():
 
 
 def test_prepared_rows_start_at_sixteen_bytes():
-    points = _products.Points(RBF(0.1), up(table()), np.float32)
+    points = products.Points(RBF(0.1), up(table()), np.float32)
     assert points.left.shape == (300, 7)
     assert points.left.stride(0) == 8
     some = points.take(np.array([5, 2]))
@@ -237,7 +237,7 @@ def test_tiles_shrink_where_memory_is_short(times, monkeypatch):
 
 @pytest.mark.parametrize("name", ["mm", "mv"])
 def test_no_tile_is_counted_twice_where_memory_ends_midway(name, monkeypatch):
-    monkeypatch.setattr(_products, "TILE", 1 << 18)
+    monkeypatch.setattr(products, "TILE", 1 << 18)
     product = sums()
     before = product()
     failing = Short(monkeypatch, name, lambda count, _: count in (3, 4, 9))
@@ -284,11 +284,11 @@ def test_passes_over_rows_are_shorter_where_memory_is_short(free, monkeypatch):
             sizes.append(tensor.numel())
         return real(tensor, *given, **options)
 
-    monkeypatch.setattr(_array, "free_memory", lambda device: free)
+    monkeypatch.setattr(arrays, "free_memory", lambda device: free)
     monkeypatch.setattr(torch.Tensor, "to", seen)
     for found, expected in zip((rows.centre(), rows.squares(), rows.variance(np.ones(30_000))), wanted, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-6)
-    assert max(sizes) <= max(_array.LEAST_PASS, free // 32)
+    assert max(sizes) <= max(arrays.LEAST_PASS, free // 32)
 
 
 def test_a_pass_that_memory_is_too_short_for_is_one_sentence(monkeypatch):
@@ -301,7 +301,7 @@ def test_a_pass_that_memory_is_too_short_for_is_one_sentence(monkeypatch):
     with pytest.raises(MemoryError, match="too little for a pass over 300 rows of 5 columns: free some"):
         rows.centre()
     with pytest.raises(MemoryError, match=r"too little for an array of shape \(7,\)"):
-        _array.put(np.ones(7), CPU)
+        arrays.put(np.ones(7), CPU)
 
 
 def test_memory_that_is_gone_is_one_sentence(monkeypatch):
@@ -317,7 +317,7 @@ def test_memory_that_is_gone_is_one_sentence(monkeypatch):
 def test_rows_that_do_not_fit_are_one_sentence(function, words, monkeypatch):
     Short(monkeypatch, function, lambda *_: True)
     with pytest.raises(MemoryError, match=f"too little for {words}: free some there, take fewer rows, or compute on"):
-        _products.Points(RBF(0.1), up(table()), np.float32)
+        products.Points(RBF(0.1), up(table()), np.float32)
 
 
 def test_a_matrix_that_does_not_fit_is_one_sentence(monkeypatch):
@@ -330,9 +330,9 @@ def test_a_matrix_that_does_not_fit_is_one_sentence(monkeypatch):
 def test_columns_of_a_tile_do_not_depend_on_free_memory():
     """Nor then do the last bits of sums, down to a memory that does not hold the right side of a tile."""
     for rows in (100, 1024, 1_000_000):
-        wanted = _products._columns(rows, 400_000, 52, _products.TILE)
-        assert _products._columns(rows, 400_000, 52, wanted * 52) == wanted
-    assert _products._columns(1024, 400_000, 52, 52_000) == 1000
+        wanted = products._columns(rows, 400_000, 52, products.TILE)
+        assert products._columns(rows, 400_000, 52, wanted * 52) == wanted
+    assert products._columns(1024, 400_000, 52, 52_000) == 1000
 
 
 # What a user has set for torch
@@ -347,7 +347,7 @@ def tf32():
 
 
 def test_products_are_in_plain_float32(tf32):
-    with _products.plain_float32(CPU):
+    with products.plain_float32(CPU):
         assert torch.get_float32_matmul_precision() == "highest"
     assert torch.get_float32_matmul_precision() == "high"
 
@@ -364,7 +364,7 @@ def test_what_torch_does_on_the_cpu_is_left_as_it_was(general, cpu):
         backends.fp32_precision, backends.mkldnn.matmul.fp32_precision = general, cpu
         backends.cuda.matmul.fp32_precision = "tf32"
         wanted = [each.fp32_precision for each in settings]
-        with _products.plain_float32(CPU):
+        with products.plain_float32(CPU):
             assert backends.cuda.matmul.fp32_precision == "ieee"
         assert [each.fp32_precision for each in settings] == wanted
     finally:
@@ -373,7 +373,7 @@ def test_what_torch_does_on_the_cpu_is_left_as_it_was(general, cpu):
 
 
 def test_precision_is_restored_after_an_error(tf32):
-    with pytest.raises(KeyError), _products.plain_float32(CPU):
+    with pytest.raises(KeyError), products.plain_float32(CPU):
         raise KeyError
     assert torch.get_float32_matmul_precision() == "high"
 
@@ -382,12 +382,12 @@ def test_precision_is_restored_by_the_last_thread_that_needs_it(tf32):
     inside, go_on = threading.Event(), threading.Event()
 
     def other():
-        with _products.plain_float32(CPU):
+        with products.plain_float32(CPU):
             inside.set()
             go_on.wait(60)
 
     thread = threading.Thread(target=other)
-    with _products.plain_float32(CPU):
+    with products.plain_float32(CPU):
         thread.start()
         assert inside.wait(60)
     assert torch.get_float32_matmul_precision() == "highest"
@@ -396,26 +396,26 @@ def test_precision_is_restored_by_the_last_thread_that_needs_it(tf32):
     assert torch.get_float32_matmul_precision() == "high"
 
 
-def products():
+def some_products():
     X = table()
     rows, V = up(X), np.random.default_rng(1).standard_normal((300, 2))
     return kernel_dot(RBF(0.1), rows, rows, V, shift=0.5), kernel_matrix(RBF(0.1), rows, rows)
 
 
 def test_autocast_rounds_nothing_of_ours():
-    wanted = products()
+    wanted = some_products()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = products()
+        found = some_products()
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def test_default_device_and_dtype_are_no_matter():
-    wanted = products()
+    wanted = some_products()
     torch.set_default_dtype(torch.float64)
     try:
         with torch.device("meta"):  # where nothing has a value
-            found = products()
+            found = some_products()
     finally:
         torch.set_default_dtype(torch.float32)
     for one, other in zip(found, wanted, strict=True):

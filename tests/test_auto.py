@@ -20,12 +20,12 @@ from sklearn.model_selection import cross_val_score, train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from evenmargin import EvenMarginClassifier
-from evenmargin._committee import LENSES, Case, Committee, Look, Plan, _folds, _splits, assemble, focus, some_rows
-from evenmargin._detector import Detector
-from evenmargin._tables import TableEncoder, as_table
-from evenmargin._threads import Workers
-from evenmargin._views import PiecewiseLinear, QuantileNormal, Standard
+from evenmargin._tables.encoder import TableEncoder, as_table
+from evenmargin._util.threads import Workers
 from evenmargin.adjust import GMean
+from evenmargin.auto.committee import LENSES, Case, Committee, Look, Plan, _folds, _splits, assemble, focus, some_rows
+from evenmargin.auto.detector import Detector
+from evenmargin.auto.views import PiecewiseLinear, QuantileNormal, Standard
 from evenmargin.operating import get_objective
 
 
@@ -492,7 +492,7 @@ def test_a_class_above_half_is_described_as_itself():
 
 
 def test_a_small_class_survives_when_rows_are_too_many(monkeypatch):
-    monkeypatch.setattr("evenmargin.auto._ROWS", 120)
+    monkeypatch.setattr("evenmargin.auto.classifier._ROWS", 120)
     rng = np.random.default_rng(0)
     y = np.repeat(["a", "b", "c"], [400, 380, 6])
     X = rng.normal(size=(786, 3)) + 2 * (y == "c")[:, None] - 2 * (y == "b")[:, None]
@@ -570,14 +570,14 @@ def test_fast_tries_nothing_and_thorough_tries_more_often(rows):
 def test_the_clock_drops_lenses_when_time_runs_out(rows, monkeypatch):
     X, y = rows
     ticks = iter(np.arange(0.0, 1e6, 10.0))
-    monkeypatch.setattr("evenmargin._committee.time.perf_counter", lambda: next(ticks))
+    monkeypatch.setattr("evenmargin.auto.committee.time.perf_counter", lambda: next(ticks))
     committee = committee_of(X, y == 1, Plan(seconds=60.0, started=0.0))
     assert len(committee.members) < 3
     assert committee.shortened
 
 
 def test_more_rows_than_it_learns_from_keep_their_weight(rows, monkeypatch):
-    monkeypatch.setattr("evenmargin.auto._ROWS", 200)
+    monkeypatch.setattr("evenmargin.auto.classifier._ROWS", 200)
     X, y = rows
     model = fast().fit(X, y)
     detector = model._detectors[0]

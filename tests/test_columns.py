@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from test_reading import WRITERS
 
 from evenmargin import EvenMarginClassifier
-from evenmargin._tables import is_number
+from evenmargin._tables.encoder import is_number
 from evenmargin.cli._columns import Column, Matcher, Schema, labels, prepare
 from evenmargin.cli._reading import InputError, fingerprint, open_table
 

@@ -21,8 +21,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from evenmargin import _threads, density
+from evenmargin._util import threads
 from evenmargin.density import SCHEMES, DensityWeights
+from evenmargin.density import weights as density_module
 
 X, Y = imbalanced(n=90, d=5, ratio=0.8, seed=3)
 THREE = np.array(["one", "two", "three"])[np.digitize(X[:, 0], np.quantile(X[:, 0], [0.3, 0.6]))]
@@ -71,7 +72,7 @@ def test_every_pair_of_blocks_is_taken_once(n, monkeypatch):
     rows, weight = many(n), np.random.default_rng(1).uniform(0.5, 2, n)
     expected = rbf_kernel(rows, gamma=0.5) @ weight
     for blocks in (1, 2, 3, 32):
-        monkeypatch.setattr(density, "_BLOCKS", blocks)
+        monkeypatch.setattr(density_module, "_BLOCKS", blocks)
         found = DensityWeights("density", gamma=0.5).fit(rows, sample_weight=weight)
         assert_allclose(found.density_, expected, rtol=1e-12)
 
@@ -149,8 +150,8 @@ def test_threads_do_not_change_a_bit(method, dtype, monkeypatch):
     labels = np.digitize(rows[:, 0], [-1, 1])
     weights = DensityWeights(7, method=method, n_components=50, random_state=0)
     found = []
-    for threads in (1, 2, 5):
-        monkeypatch.setattr(_threads, "available_cores", lambda threads=threads: threads)
+    for count in (1, 2, 5):
+        monkeypatch.setattr(threads, "available_cores", lambda count=count: count)
         found.append(weights.fit(rows, labels).density_)
     assert_array_equal(found[0], found[1])
     assert_array_equal(found[0], found[2])
@@ -167,7 +168,7 @@ def test_memory_is_that_of_some_tiles():
     finally:
         tracemalloc.stop()
     tile = 512 * 512 * 8
-    assert peak < 4 * _threads.available_cores() * tile + 12_000_000 < 6000 * 6000 * 8 / 8
+    assert peak < 4 * threads.available_cores() * tile + 12_000_000 < 6000 * 6000 * 8 / 8
 
 
 # --- digits ---

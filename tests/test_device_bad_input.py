@@ -10,7 +10,8 @@ from conftest import imbalanced
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 
-from evenmargin import DensityWeights, KernelSVM, LinearSVM, _array
+from evenmargin import DensityWeights, KernelSVM, LinearSVM
+from evenmargin._device import arrays
 
 torch = pytest.importorskip("torch", reason="devices need torch")
 
@@ -51,8 +52,8 @@ def no_torch(monkeypatch):
     def missing():
         raise ImportError("device= needs PyTorch, which is not installed: ...")
 
-    monkeypatch.setattr(_array, "torch", missing)
-    monkeypatch.setattr(_array, "find_spec", lambda name: None)
+    monkeypatch.setattr(arrays, "torch", missing)
+    monkeypatch.setattr(arrays, "find_spec", lambda name: None)
 
 
 @pytest.mark.usefixtures("no_torch")
@@ -176,7 +177,7 @@ def _no_room(*given, **named):
 
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(_array.Rows, "__getitem__"), (KernelSVM, "_set_precision"), (_array.Home, "give")],
+    [(arrays.Rows, "__getitem__"), (KernelSVM, "_set_precision"), (arrays.Home, "give")],
     ids=["support vectors", "scores", "results"],
 )
 def test_memory_that_runs_out_at_the_end_of_a_fit_leaves_the_machine_as_it_was(place, monkeypatch, owner, name):
@@ -199,7 +200,7 @@ def test_memory_that_runs_out_at_the_end_of_a_fit_leaves_the_machine_as_it_was(p
 
 def test_no_room_for_results_is_one_sentence(place, monkeypatch):
     _, y, T = table(place=place)
-    monkeypatch.setattr(_array.Home, "give", _no_room)
+    monkeypatch.setattr(arrays.Home, "give", _no_room)
     with pytest.raises(MemoryError, match="GB of memory left, too little for the arrays of KernelSVM: free some there"):
         KernelSVM().fit(T, y)
 

@@ -16,7 +16,8 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from tensors import count_as_gpu, limit_tiles, remote
 
-from evenmargin import KernelSVM, _array
+from evenmargin import KernelSVM
+from evenmargin._device import arrays
 from evenmargin.density import SCHEMES, DensityWeights
 
 pytest.importorskip("torch", reason="devices need torch")
@@ -119,9 +120,9 @@ def test_the_weights_of_a_tensor_are_tensors(on_device, options):
 def test_tensors_of_a_gpu_need_no_dispatch(on_device, monkeypatch):
     count_as_gpu(monkeypatch)
     found = DensityWeights("same_class", gamma=1.0).fit_weights(remote(X), remote(Y), remote(WEIGHT))
-    assert _array.is_tensor(found)
+    assert arrays.is_tensor(found)
     exact = DensityWeights("same_class", gamma=1.0).fit_weights(X, Y, WEIGHT)
-    assert_allclose(_array.to_host(found), exact, atol=STATED * exact.max())
+    assert_allclose(arrays.to_host(found), exact, atol=STATED * exact.max())
 
 
 def test_frames_and_sparse_rows_are_put_on_the_device(on_device):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from evenmargin import _array, _products
 from evenmargin import kernels as k
-from evenmargin._threads import Workers
-from evenmargin.gram import OnDevice, Streamed, Whole, hold
+from evenmargin._device import arrays, products
+from evenmargin._util.threads import Workers
+from evenmargin.solvers.gram import OnDevice, Streamed, Whole, hold
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 CPU = torch.device("cpu")
@@ -26,7 +26,7 @@ def rows(n, d=7, seed=0, dtype=np.float32):
 
 
 def up(X):
-    return _array.Rows.put(X, CPU)
+    return arrays.Rows.put(X, CPU)
 
 
 P, Q = rows(900), rows(700, seed=1)
@@ -56,7 +56,7 @@ def test_sums_in_float32_have_the_stated_error(kernel):
 
 @each
 def test_a_matrix_is_that_of_the_host(kernel, monkeypatch):
-    monkeypatch.setattr(_products, "TILE", 1 << 16)
+    monkeypatch.setattr(products, "TILE", 1 << 16)
     found = k.kernel_matrix(kernel, up(P), up(Q), dtype=np.float64)
     np.testing.assert_allclose(
         found, k.kernel_matrix(kernel, P, Q, dtype=np.float64), rtol=0, atol=1e-12 * abs(found).max()
@@ -69,7 +69,7 @@ def test_a_matrix_is_that_of_the_host(kernel, monkeypatch):
 @each
 def test_the_answer_hardly_depends_on_the_size_of_tiles(kernel, monkeypatch):
     whole = k.kernel_dot(kernel, up(P), up(Q), V, dtype=np.float64)
-    monkeypatch.setattr(_products, "TILE", 1 << 14)
+    monkeypatch.setattr(products, "TILE", 1 << 14)
     assert worst(k.kernel_dot(kernel, up(P), up(Q), V, dtype=np.float64), whole) < 1e-14
 
 
@@ -82,15 +82,15 @@ def test_the_other_side_is_put_where_one_is(sides):
 def test_prepared_rows_are_taken_as_they_are():
     kernel = k.RBF(0.1)
     B = k.prepared(kernel, up(Q), np.float64, k.centre_of(kernel, Q))
-    assert isinstance(B, _products.Points)
+    assert isinstance(B, products.Points)
     assert worst(k.kernel_dot(kernel, up(P), B, V), exact(kernel)) < 1e-12
     some = np.array([5, 600, 7])
     assert worst(k.kernel_dot(kernel, P, B.take(some), V[some]), exact(kernel, B=Q[some], V=V[some])) < 1e-12
 
 
 def test_rows_with_themselves_are_prepared_once(monkeypatch):
-    made, real = [], _products.Points.__init__
-    monkeypatch.setattr(_products.Points, "__init__", lambda self, *given: made.append(1) or real(self, *given))
+    made, real = [], products.Points.__init__
+    monkeypatch.setattr(products.Points, "__init__", lambda self, *given: made.append(1) or real(self, *given))
     rows_ = up(P)
     k.kernel_dot(k.RBF(0.1), rows_, rows_, np.ones(900))
     assert len(made) == 1
@@ -152,7 +152,7 @@ class Cosine(k.Kernel):
         return 1.0
 
     def apply(self, tile, compiled=False):
-        _array.namespace(tile).cos(tile, out=tile)
+        arrays.namespace(tile).cos(tile, out=tile)
 
     def diagonal(self, X):
         return np.cos(k.Linear().diagonal(X))
@@ -193,7 +193,7 @@ class Fake:
 def fused(monkeypatch):
     """A device that has a fused kernel for RBF; what it computes is 7."""
     fake = Fake()
-    monkeypatch.setattr(_products, "_engine", lambda device: fake)
+    monkeypatch.setattr(products, "_engine", lambda device: fake)
     return fake
 
 

@@ -20,11 +20,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from evenmargin import DensityWeights, KernelSVM, LinearSVM, StratifiedNystroem, ZAdjustedClassifier, _array, papers
-from evenmargin.learned import LearnedWeights
+from evenmargin import DensityWeights, KernelSVM, LinearSVM, StratifiedNystroem, ZAdjustedClassifier, papers
+from evenmargin._device import arrays
 from evenmargin.neural import DensityWeightedMLPClassifier
 from evenmargin.persistence import load, save
 from evenmargin.problem import Status
+from evenmargin.selection import LearnedWeights
 from evenmargin.stopping import AUCHalting
 
 torch = pytest.importorskip("torch", reason="devices need torch")
@@ -384,7 +385,7 @@ def test_a_machine_from_a_device_predicts_where_there_is_none(place, way, tmp_pa
     def nowhere(device):
         raise ValueError("no such device")
 
-    monkeypatch.setattr(_array, "find_device", nowhere)
+    monkeypatch.setattr(arrays, "find_device", nowhere)
     again = pickle.loads(written) if written else WAYS[way](model, tmp_path)
     assert isinstance(again.support_vectors_, np.ndarray)
     np.testing.assert_allclose(again.decision_function(X), scores, atol=1e-6)
@@ -400,7 +401,7 @@ def test_a_machine_whose_device_cannot_be_had_is_loaded_to_the_host(place, monke
         raise RuntimeError(said)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_array.Home, "give", refused)
+        patch.setattr(arrays.Home, "give", refused)
         again = pickle.loads(written)
     assert isinstance(again.support_vectors_, np.ndarray)
     np.testing.assert_allclose(again.decision_function(X), model.decision_function(X), atol=1e-6)

@@ -18,7 +18,8 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from tensors import count_as_gpu, limit_tiles, remote
 
-from evenmargin import LinearSVM, _array, nystroem
+from evenmargin import LinearSVM, nystroem
+from evenmargin._device import arrays
 from evenmargin.nystroem import StratifiedNystroem
 
 pytest.importorskip("torch", reason="devices need torch")
@@ -80,7 +81,7 @@ def test_pieces_of_rows_make_up_the_whole(on_device, monkeypatch, piece):
     machine = on_cpu_torch().fit(X, Y)
     whole = machine.transform(X)
     monkeypatch.setattr(nystroem, "_TILE", 64)
-    monkeypatch.setattr(_array, "PASS", piece)
+    monkeypatch.setattr(arrays, "PASS", piece)
     assert_allclose(machine.transform(X), whole, atol=1e-11)
 
 
@@ -96,15 +97,15 @@ def test_the_features_of_a_tensor_are_a_tensor_where_it_is(on_device, name):
     assert features.dtype == rows.dtype
     assert features.device == rows.device
     for attribute in ("components_", "component_indices_", "normalization_"):
-        assert _array.is_tensor(getattr(machine, attribute))
+        assert arrays.is_tensor(getattr(machine, attribute))
     assert_allclose(inner(features), inner(here().fit(rows.numpy(), Y).transform(rows.numpy())), atol=2e-5)
 
 
 def test_tensors_of_a_gpu_need_no_dispatch(on_device, monkeypatch):
     count_as_gpu(monkeypatch)
     features = here().fit_transform(remote(X), remote(Y))
-    assert _array.is_tensor(features)
-    assert_allclose(inner(_array.to_host(features)), inner(here().fit(X, Y).transform(X)), atol=1e-9)
+    assert arrays.is_tensor(features)
+    assert_allclose(inner(arrays.to_host(features)), inner(here().fit(X, Y).transform(X)), atol=1e-9)
 
 
 def test_arrays_come_back_as_arrays(on_device):
@@ -136,7 +137,7 @@ def test_a_pipeline_with_a_linear_machine_takes_tensors(on_device):
         rows = on_device.from_numpy(X)
         machine = clone(host).fit(rows, Y)
         found = machine.predict(rows)
-    assert _array.is_tensor(found)
+    assert arrays.is_tensor(found)
     assert_array_equal(np.where(found.numpy() > 0, "rare", "common"), host.predict(X))
 
 
@@ -146,7 +147,7 @@ def test_precomputed_and_callable_kernels_stay_on_the_host_and_answer_in_kind(on
     with config_context(array_api_dispatch=True):
         given = here(kernel="precomputed").fit(on_device.from_numpy(K), Y).transform(on_device.from_numpy(K))
     called = on_cpu_torch(kernel=lambda A, B: rbf_kernel(A, B, gamma=0.1)).fit(X, Y).transform(X)
-    assert _array.is_tensor(given)
+    assert arrays.is_tensor(given)
     assert type(called) is np.ndarray
     assert_allclose(inner(given), expected, atol=1e-9)
     assert_allclose(inner(called), expected, atol=1e-9)

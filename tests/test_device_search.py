@@ -16,11 +16,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tensors import count_as_gpu, remote
 
-from evenmargin import DensityWeights, KernelSVM, LinearSVM, ZAdjustedClassifier, _array, _shared
-from evenmargin._paths import Square, solve_paths
+from evenmargin import DensityWeights, KernelSVM, LinearSVM, ZAdjustedClassifier
+from evenmargin._device import arrays
 from evenmargin.kernels import RBF, kernel_matrix
 from evenmargin.nystroem import StratifiedNystroem
-from evenmargin.selection import SharedGridSearch
+from evenmargin.selection import SharedGridSearch, shared
+from evenmargin.solvers.price_paths import Square, solve_paths
 
 torch = pytest.importorskip("torch", reason="devices need torch")
 
@@ -132,7 +133,7 @@ def test_tensors_in_predictions_as_tensors_out(on_device, machine, grid, shares,
     assert search.shares_work_ is shares
     assert_allclose(scores(search), scores(host), atol=1e-6)
     assert search.best_params_ == host.best_params_
-    assert _array.is_tensor(found)
+    assert arrays.is_tensor(found)
     assert found.device == rows.device
     assert_array_equal(found.numpy(), host.predict(X))
     assert score == pytest.approx(host.score(X, Y), abs=1e-6)
@@ -158,7 +159,7 @@ def test_tensors_of_a_gpu_need_no_dispatch(on_device, monkeypatch, machine, grid
     count_as_gpu(monkeypatch)
     search = clone(host).fit(remote(X), remote(Y))
     assert_allclose(scores(search), scores(host), atol=1e-2)
-    assert _array.is_tensor(search.predict(remote(X)))
+    assert arrays.is_tensor(search.predict(remote(X)))
     assert search.score(remote(X), remote(Y)) == pytest.approx(host.score(X, Y), abs=1e-3)
 
 
@@ -180,7 +181,7 @@ def test_a_scorer_of_ones_own_is_given_the_machine_itself(on_device):
 
     def own(machine, rows, y):
         seen.append(type(machine))
-        return float((_array.to_host(machine.predict(rows)) == y).mean())
+        return float((arrays.to_host(machine.predict(rows)) == y).mean())
 
     with config_context(array_api_dispatch=True):
         search = SharedGridSearch(KernelSVM(), {"C": [1.0]}, cv=2, scoring=own).fit(torch.from_numpy(X), Y)
@@ -198,13 +199,13 @@ def test_best_estimator_predicts_in_kind_of_what_it_is_given(on_device):
 
 
 def test_rows_are_put_on_the_device_once(on_device, monkeypatch):
-    put, seen = _array.Rows.put.__func__, []
+    put, seen = arrays.Rows.put.__func__, []
 
     def counted(cls, rows, device):
         seen.append(rows.shape[0])
         return put(cls, rows, device)
 
-    monkeypatch.setattr(_array.Rows, "put", classmethod(counted))
+    monkeypatch.setattr(arrays.Rows, "put", classmethod(counted))
     SharedGridSearch(KernelSVM(device="cpu"), GRID, cv=3, refit=False).fit(X, Y)
     assert seen == [Y.size]
 
@@ -212,7 +213,7 @@ def test_rows_are_put_on_the_device_once(on_device, monkeypatch):
 def test_large_matrices_stay_on_the_device_one_at_a_time(on_device, monkeypatch):
     most, grams = [], []
 
-    class Counted(_shared.Grams):
+    class Counted(shared.Grams):
         def __init__(self, jobs):
             super().__init__(jobs)
             grams.append(self)
@@ -223,7 +224,7 @@ def test_large_matrices_stay_on_the_device_one_at_a_time(on_device, monkeypatch)
             assert isinstance(K, Square)
             return K
 
-    monkeypatch.setattr(_shared, "Grams", Counted)
+    monkeypatch.setattr(shared, "Grams", Counted)
     grid = {"C": [1.0], "gamma": [0.02, 0.05]}
     SharedGridSearch(KernelSVM(device="cpu"), grid, cv=2, n_jobs=2, refit=False).fit(MANY, LABELS)
     assert max(most) == 1
@@ -248,7 +249,7 @@ def test_a_matrix_too_large_for_the_device_sends_candidates_to_plain_fits(on_dev
     options = {"cv": 2, "refit": False, "scoring": "roc_auc"}
     grid = {"C": [0.1], "gamma": [0.05]}
     shared = SharedGridSearch(KernelSVM(device="cpu"), grid, **options).fit(MANY, LABELS)
-    monkeypatch.setattr(_array, "free_memory", lambda device: 4 * LABELS.size**2)
+    monkeypatch.setattr(arrays, "free_memory", lambda device: 4 * LABELS.size**2)
     plain = SharedGridSearch(KernelSVM(device="cpu"), grid, **options).fit(MANY, LABELS)
     assert shared.shares_work_
     assert not plain.n_shared_
@@ -259,7 +260,7 @@ def test_memory_that_runs_out_on_the_way_sends_candidates_to_plain_fits(on_devic
     def short(*given):
         raise MemoryError("cpu has 0 GB of memory left")
 
-    monkeypatch.setattr(_shared.FoldRows, "_square", short)
+    monkeypatch.setattr(shared.FoldRows, "_square", short)
     search = SharedGridSearch(KernelSVM(device="cpu"), {"C": [0.1]}, cv=2, refit=False).fit(MANY, LABELS)
     assert search.n_shared_ == 0
     assert np.isfinite(scores(search)).all()
@@ -275,7 +276,7 @@ def square(rows, gamma=0.2):
 
 @pytest.mark.parametrize("size", [1, 1000, 1 << 24])
 def test_blocks_and_sums_of_rows_are_those_of_the_matrix(monkeypatch, size):
-    monkeypatch.setattr(_array, "PASS", size)
+    monkeypatch.setattr(arrays, "PASS", size)
     K, held = square(X)
     rows, columns = np.array([5, 3, 140]), np.array([7, 0, 7, 149])
     V = np.random.default_rng(0).normal(size=(2, 3))

@@ -7,15 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evenmargin import DensityWeights, KernelSVM, _array
+from evenmargin import DensityWeights, KernelSVM
 from evenmargin import kernels as k
-from evenmargin._threads import Workers
-from evenmargin.gram import OnDevice
+from evenmargin._device import arrays
+from evenmargin._util.threads import Workers
 from evenmargin.losses import get_loss
 from evenmargin.problem import KernelProblem
 from evenmargin.sampling import get_sampler
 from evenmargin.solvers import SMO, Control, kernel_sgd, smo
 from evenmargin.solvers.base import run
+from evenmargin.solvers.gram import OnDevice
 from evenmargin.solvers.kernel_lbfgs import KernelLbfgs
 from evenmargin.solvers.kernel_sgd import DrawnOnDevice, KernelSGD
 
@@ -47,7 +48,7 @@ def both(workers):
             kernel=kernel or k.RBF(0.15),
             workers=workers,
         )  # fmt: skip
-        return here, replace(here, X=_array.Rows.put(here.X, CPU))
+        return here, replace(here, X=arrays.Rows.put(here.X, CPU))
 
     return make
 

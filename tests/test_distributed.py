@@ -543,7 +543,7 @@ def test_dask_is_imported_only_where_it_is_needed():
 
 
 def test_without_dask_one_sentence_says_what_to_install(monkeypatch):
-    from evenmargin._collections import elsewhere
+    from evenmargin._input.collections import elsewhere
 
     for name in [name for name in sys.modules if name.startswith("evenmargin.distributed")]:
         monkeypatch.delitem(sys.modules, name)
@@ -560,12 +560,12 @@ def test_the_number_of_threads_changes_no_bit(rows):
 
 
 def test_steps_are_solved_with_one_thread_of_blas(rows, monkeypatch):
-    from evenmargin import _threads
+    from evenmargin._util import threads
     from evenmargin.solvers import rounds
 
     X, y, _ = rows
     limited, solve = [], rounds.solve_lower
-    monkeypatch.setattr(rounds, "solve_lower", lambda *args: limited.append(_threads._inside > 0) or solve(*args))
+    monkeypatch.setattr(rounds, "solve_lower", lambda *args: limited.append(threads._inside > 0) or solve(*args))
     LinearSVM(random_state=0).fit(*chunked(X, y))
     assert limited
     assert all(limited)

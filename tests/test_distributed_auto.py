@@ -12,9 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
 
 from evenmargin import EvenMarginClassifier, KernelSVM, LinearSVM, ZAdjustedClassifier
-from evenmargin.learned import LearnedWeights
 from evenmargin.report import render_report
-from evenmargin.selection import SharedGridSearch
+from evenmargin.selection import LearnedWeights, SharedGridSearch
 
 da = pytest.importorskip("dask.array", reason="dask is not installed")
 dd = pytest.importorskip("dask.dataframe", reason="dask is not installed")

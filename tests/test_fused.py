@@ -7,14 +7,14 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from evenmargin import _array, _products, _triton
+from evenmargin._device import arrays, fused, products
 from evenmargin.kernels import RBF, kernel_dot
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available()
     or find_spec("triton") is None
-    or not _triton.available(torch.device("cuda", torch.cuda.current_device())),
+    or not fused.available(torch.device("cuda", torch.cuda.current_device())),
     reason="the fused kernel needs Triton and a CUDA device from capability 8.0",
 )
 # What it may cost, of Σ K|v|, for rows that are not far out.
@@ -24,7 +24,7 @@ each = pytest.mark.parametrize("precision", list(ERROR))
 
 @pytest.fixture(autouse=True)
 def _small_products_too(monkeypatch):
-    monkeypatch.setattr(_triton, "SMALL", 0)
+    monkeypatch.setattr(fused, "SMALL", 0)
 
 
 def rows(n, d, seed=0):
@@ -32,12 +32,12 @@ def rows(n, d, seed=0):
 
 
 def points(kernel, X):
-    return _products.Points(kernel, _array.Rows.put(X, _array.find_device("cuda")), np.float32)
+    return products.Points(kernel, arrays.Rows.put(X, arrays.find_device("cuda")), np.float32)
 
 
 def fused(kernel, A, B, V, shift=0.0, precision="high"):
     """K(A, B)·V by the fused kernel; None where it leaves that to the plain path."""
-    found = _triton.dot(kernel, points(kernel, A), points(kernel, B), torch.from_numpy(V).cuda(), shift, precision)
+    found = fused.dot(kernel, points(kernel, A), points(kernel, B), torch.from_numpy(V).cuda(), shift, precision)
     return None if found is None else found.cpu().numpy()
 
 
@@ -126,10 +126,10 @@ def test_two_runs_give_the_same_bits(d, precision):
 
 
 def test_large_products_are_fused(monkeypatch):
-    seen, real = [], _triton._product
-    monkeypatch.setattr(_triton, "_product", lambda *given: seen.append(1) or real(*given))
+    seen, real = [], fused._product
+    monkeypatch.setattr(fused, "_product", lambda *given: seen.append(1) or real(*given))
     X = rows(1000, 5)
-    there = _array.Rows.put(X, _array.find_device("cuda"))
+    there = arrays.Rows.put(X, arrays.find_device("cuda"))
     for shift in (0.0, 1.0):
         found = kernel_dot(RBF(0.1), there, there, np.ones(1000), shift=shift)
         np.testing.assert_allclose(found, exact(RBF(0.1), X, X, np.ones(1000)), rtol=5e-6)
@@ -137,7 +137,7 @@ def test_large_products_are_fused(monkeypatch):
 
 
 def test_where_memory_ends_the_plain_path_takes_over(monkeypatch):
-    real = _triton._product
+    real = fused._product
 
     def short(*given):
         real(*given)
@@ -147,7 +147,7 @@ def test_where_memory_ends_the_plain_path_takes_over(monkeypatch):
     there = points(kernel, X)
     kernel_dot(kernel, there, there, np.ones(1000))
     assert there.cache
-    monkeypatch.setattr(_triton, "_product", short)
+    monkeypatch.setattr(fused, "_product", short)
     found = kernel_dot(kernel, there, there, np.ones(1000))
     np.testing.assert_allclose(found, exact(kernel, X, X, np.ones(1000)), rtol=5e-6)
     assert not there.cache
@@ -156,7 +156,7 @@ def test_where_memory_ends_the_plain_path_takes_over(monkeypatch):
 def test_results_come_down_whatever_the_default_device():
     tensor = torch.arange(5.0, device="cuda")
     with torch.device("cuda"):
-        assert _array.fetch(tensor).tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+        assert arrays.fetch(tensor).tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
 
 
 @each

@@ -17,7 +17,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from evenmargin import KernelSVM, LinearSVM, ZAdjustedClassifier
-from evenmargin._threads import Workers, available_cores
+from evenmargin._util.threads import Workers, available_cores
 from evenmargin.stopping import AUCHalting
 
 STOCHASTIC = {

@@ -57,7 +57,7 @@ def test_kernel_pegasos_counts_violations(double_count):
 
 
 def _balanced_order(random_state):
-    from evenmargin._validation import seed_from
+    from evenmargin._input.checks import seed_from
     from evenmargin.sampling import ClassBalanced
 
     seed = seed_from(random_state) + 1  # of the class in question, the second

@@ -14,8 +14,7 @@ from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, polynomial
 from sklearn.svm import SVC
 
 from evenmargin import KernelSVM, _core
-from evenmargin._threads import Workers, _libraries, one_blas_thread
-from evenmargin.gram import Cached, Streamed, Whole
+from evenmargin._util.threads import Workers, _libraries, one_blas_thread
 from evenmargin.kernels import (
     RBF,
     Exponential,
@@ -30,6 +29,7 @@ from evenmargin.kernels import (
     kernel_dot,
     kernel_matrix,
 )
+from evenmargin.solvers.gram import Cached, Streamed, Whole
 
 RNG = np.random.default_rng(0)
 A, B = RNG.standard_normal((1300, 7)) + 3.0, RNG.standard_normal((700, 7)) + 3.0

@@ -27,7 +27,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from evenmargin import KernelSVM
 from evenmargin.density import DensityWeights
-from evenmargin.learned import LearnedWeights
+from evenmargin.selection import LearnedWeights
 
 X, Y = imbalanced(n=160, d=5, ratio=0.7, seed=1)
 R, T = make_regression(120, 4, noise=30, random_state=0)

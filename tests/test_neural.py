@@ -18,9 +18,9 @@ from sklearn.metrics import balanced_accuracy_score, log_loss, mean_absolute_err
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from evenmargin import _network, neural
+from evenmargin._input.checks import seed_from
 from evenmargin.density import DensityWeights
-from evenmargin.neural import DensityWeightedMLPClassifier, DensityWeightedMLPRegressor
+from evenmargin.neural import DensityWeightedMLPClassifier, DensityWeightedMLPRegressor, estimators, network
 from evenmargin.sampling import hold_out
 
 torch = pytest.importorskip("torch", reason="networks are trained with torch, an optional extra")
@@ -29,10 +29,10 @@ X, Y = imbalanced(n=160, d=5, ratio=0.8, seed=1)
 F, T = make_friedman1(400, noise=0.5, random_state=0)
 WEIGHT = np.random.default_rng(0).uniform(0.2, 3.0, T.size)
 LOSSES = {
-    "absolute_error": _network.absolute_error,
-    "squared_error": _network.squared_error,
-    "log_loss": _network.log_loss,
-    "cross_entropy": _network.cross_entropy,
+    "absolute_error": network.absolute_error,
+    "squared_error": network.squared_error,
+    "log_loss": network.log_loss,
+    "cross_entropy": network.cross_entropy,
 }
 BOTH = [DensityWeightedMLPRegressor, DensityWeightedMLPClassifier]
 
@@ -81,14 +81,14 @@ def batch(loss, n=17, outputs=3):
     return [torch.from_numpy(part).float() for part in (rng.normal(size=(n, 4)), target, weight)]
 
 
-def network(outputs=1):
-    return _network.Network(torch, [4, 7, 6, outputs], torch.device("cpu"), np.random.default_rng(0))
+def small_network(outputs=1):
+    return network.Network(torch, [4, 7, 6, outputs], torch.device("cpu"), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_gradient_is_that_of_autograd(loss):
     rows, target, weight = batch(loss)
-    net = network(target.shape[1])
+    net = small_network(target.shape[1])
     net.gradient(rows, target, weight, LOSSES[loss])
     flat = net.flat.clone().requires_grad_()
     out, layers = rows, net.views(flat)
@@ -109,7 +109,7 @@ def test_the_gradient_is_that_of_autograd(loss):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_gradient_is_that_of_finite_differences(loss):
     rows, target, weight = (part.double() for part in batch(loss))
-    net = network(target.shape[1])
+    net = small_network(target.shape[1])
     net.flat, net.slope = net.flat.double(), net.slope.double()
     net.layers, net.slopes = net.views(net.flat), net.views(net.slope)
     net.gradient(rows, target, weight, LOSSES[loss])
@@ -124,11 +124,11 @@ def test_the_gradient_is_that_of_finite_differences(loss):
 
 
 def test_a_step_is_that_of_torchs_adam():
-    net, (rows, target, weight) = network(), batch("squared_error")
+    net, (rows, target, weight) = small_network(), batch("squared_error")
     peer = net.flat.clone().requires_grad_()
-    ours, theirs = _network.Adam(net, 0.01, 0.0), torch.optim.Adam([peer], lr=0.01)
+    ours, theirs = network.Adam(net, 0.01, 0.0), torch.optim.Adam([peer], lr=0.01)
     for _ in range(20):
-        net.gradient(rows, target, weight, _network.squared_error)
+        net.gradient(rows, target, weight, network.squared_error)
         peer.grad = net.slope.clone()
         ours.step()
         theirs.step()
@@ -136,10 +136,10 @@ def test_a_step_is_that_of_torchs_adam():
 
 
 def test_alpha_is_the_price_of_the_matrices_and_not_of_the_intercepts():
-    net = network()
+    net = small_network()
     net.flat.fill_(2.0)
     net.slope.zero_()
-    adam = _network.Adam(net, 0.01, 0.25)
+    adam = network.Adam(net, 0.01, 0.25)
     adam.step()
     for matrix, intercept in net.slopes:
         assert_array_equal(matrix, 0.5)
@@ -161,7 +161,7 @@ def test_prediction_is_the_plain_forward_pass_of_the_coefficients(standardize):
 def test_prediction_in_tiles_is_prediction_row_by_row(monkeypatch):
     mlp = regressor(epochs=2).fit(F, T)
     whole = mlp.predict(F)
-    monkeypatch.setattr(neural, "TILE", 7)
+    monkeypatch.setattr(estimators, "TILE", 7)
     assert_allclose(mlp.predict(F), whole)
 
 
@@ -307,7 +307,7 @@ def test_sparse_rows_are_scaled_and_not_centred(container):
     thin = np.where(np.random.default_rng(0).random(F.shape) < 0.6, 0.0, F)
     sparse = regressor(density="sqrt", early_stopping=True).fit(container(thin), T)
     dense = regressor(density="sqrt", early_stopping=True, standardize=False)
-    split = hold_out(T, 0.1, np.random.default_rng(neural.seed_from(0)), stratify=False)[0]
+    split = hold_out(T, 0.1, np.random.default_rng(seed_from(0)), stratify=False)[0]
     scale, centre, unit = thin[split].std(axis=0), T[split].mean(), T[split].std()
     dense.fit(thin / scale, (T - centre) / unit)
     assert_allclose(sparse.predict(container(thin)), centre + unit * dense.predict(thin / scale), rtol=1e-2)
@@ -324,7 +324,7 @@ def test_no_hidden_layer_is_a_linear_model():
 
 def test_early_stopping_keeps_the_best_network():
     mlp = regressor(epochs=60, early_stopping=True, learning_rate_init=0.03, validation_fraction=0.25).fit(F, T)
-    _, aside = hold_out(T, 0.25, np.random.default_rng(neural.seed_from(0)), stratify=False)
+    _, aside = hold_out(T, 0.25, np.random.default_rng(seed_from(0)), stratify=False)
     assert mlp.best_loss_ == min(mlp.validation_loss_curve_)
     assert np.argmin(mlp.validation_loss_curve_) < mlp.n_iter_ - 1
     assert mean_absolute_error(T[aside], mlp.predict(F[aside])) == pytest.approx(mlp.best_loss_, rel=1e-4)
@@ -347,7 +347,7 @@ def test_rows_held_out_are_of_every_class_and_as_many_as_asked():
 
 def test_the_network_is_judged_without_its_density():
     mlp = regressor(early_stopping=True, density="square", epochs=5).fit(F, T)
-    _, aside = hold_out(T, 0.1, np.random.default_rng(neural.seed_from(0)), stratify=False)
+    _, aside = hold_out(T, 0.1, np.random.default_rng(seed_from(0)), stratify=False)
     assert mean_absolute_error(T[aside], mlp.predict(F[aside])) == pytest.approx(mlp.best_loss_, rel=1e-4)
 
 

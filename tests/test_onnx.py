@@ -19,14 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, NuSVC
 
-from evenmargin import (
-    EvenMarginClassifier,
-    KernelSVM,
-    LinearSVM,
-    StratifiedNystroem,
-    ZAdjustedClassifier,
-    __version__,
-)
+from evenmargin import EvenMarginClassifier, KernelSVM, LinearSVM, StratifiedNystroem, ZAdjustedClassifier, __version__
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

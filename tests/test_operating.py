@@ -16,13 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, matthews_corrcoef, roc_auc_score
 
 from evenmargin.adjust import MCC, FBeta, GMean, best_threshold
-from evenmargin.operating import (
-    Calibrator,
-    choose_threshold,
-    get_objective,
-    metric_interval,
-    operating_curve,
-)
+from evenmargin.operating import Calibrator, choose_threshold, get_objective, metric_interval, operating_curve
 
 NAMES = ["gmean", "balanced_accuracy", "f1", "mcc"]
 OBJECTIVES = [*NAMES, {"fn": 20, "fp": 1}, {"recall": 0.8}, {"precision": 0.4}, {"recall": 0.7, "confidence": 0.8}]

@@ -85,7 +85,7 @@ def test_the_same_model_is_the_same_bytes_in_another_process(tmp_path, monkeypat
 
 def test_skops_itself_reads_the_file(committee, model_file, tmp_path, capsys):
     names = skops.io.get_untrusted_types(file=model_file)
-    assert "evenmargin.auto.EvenMarginClassifier" in names
+    assert "evenmargin.auto.classifier.EvenMarginClassifier" in names
     assert same_answers(skops.io.load(model_file, trusted=names), committee, FRAME)
     skops.io.visualize(save(LinearSVM(), tmp_path / "machine.skops"))
     assert "evenmargin.linear.LinearSVM" in capsys.readouterr().out
@@ -93,7 +93,7 @@ def test_skops_itself_reads_the_file(committee, model_file, tmp_path, capsys):
 
 def test_the_manifest_says_what_where_and_when(model_file):
     manifest = read_manifest(model_file)
-    assert manifest.model == "evenmargin.auto.EvenMarginClassifier"
+    assert manifest.model == "evenmargin.auto.classifier.EvenMarginClassifier"
     assert manifest.versions["evenmargin"] == evenmargin.__version__
     assert manifest.versions.keys() == {"evenmargin", "python", "scikit-learn", "numpy", "skops"}
     assert manifest.notes == {"target": "fraud"}

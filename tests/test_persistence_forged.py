@@ -53,7 +53,7 @@ DANGEROUS = [
     "os.system", "posix.system", "builtins.eval", "builtins.exec", "builtins.__import__", "subprocess.Popen",
     "numpy.f2py.compile", "numpy.f2py.crackfortran.myeval", "types.FunctionType", "pickle.loads", "runpy.run_path",
     "joblib.numpy_pickle.load", "numpy.lib._npyio_impl.load", "importlib.import_module", "webbrowser.open",
-    "pathlib.Path", "marker_module.run", "marker_module.Type", "evenmargin._files.replace_file",
+    "pathlib.Path", "marker_module.run", "marker_module.Type", "evenmargin._util.files.replace_file",
     "evenmargin.persistence.save", "evenmargin.persistence._save.save", "evenmargin._core._jit.jit", "builtins.open",
     "builtins.map", "builtins.type", "numpy.fromfile", "numpy.memmap", "sklearn.datasets._base.load_files",
 ]  # fmt: skip

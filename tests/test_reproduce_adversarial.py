@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from evenmargin import datasets, reproduce
 from evenmargin.cli import app
-from evenmargin.learned import LearnedWeights
 from evenmargin.reproduce import _runner
+from evenmargin.selection import LearnedWeights
 
 
 @pytest.fixture

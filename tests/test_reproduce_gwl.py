@@ -12,7 +12,7 @@ from conftest import imbalanced
 from sklearn.metrics import f1_score
 from sklearn.svm import SVC
 
-from evenmargin._threads import Workers
+from evenmargin._util.threads import Workers
 from evenmargin.density import SCHEMES
 from evenmargin.kernels import RBF, kernel_matrix
 from evenmargin.reproduce import gwl

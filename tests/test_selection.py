@@ -36,13 +36,14 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from evenmargin import DensityWeights, KernelSVM, LinearSVM, ZAdjustedClassifier, _paths, papers
-from evenmargin._paths import solve_paths
-from evenmargin._scoring import QUICK
-from evenmargin._threads import Workers
+from evenmargin import DensityWeights, KernelSVM, LinearSVM, ZAdjustedClassifier, papers
+from evenmargin._util.threads import Workers
 from evenmargin.adjust import FBeta
 from evenmargin.kernels import RBF, Laplacian, Poly
 from evenmargin.selection import SharedGridSearch, pegasos_grid
+from evenmargin.selection.scoring import QUICK
+from evenmargin.solvers import price_paths
+from evenmargin.solvers.price_paths import solve_paths
 from evenmargin.stopping import AUCHalting
 
 X, Y = imbalanced(n=150, d=5, ratio=0.75, seed=3)
@@ -636,7 +637,7 @@ def fold_of(seed, size=110):
 def way(request, monkeypatch):
     """Both ways of solving a path, on the same rows."""
     if request.param == "large":
-        monkeypatch.setattr(_paths, "SMALL", 10)
+        monkeypatch.setattr(price_paths, "SMALL", 10)
     return {"small": 1e-8, "large": 2e-3}[request.param]
 
 

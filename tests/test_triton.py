@@ -19,43 +19,43 @@ import numpy as np
 import pytest
 from interpreted import COLUMNS, FAR
 
-from evenmargin import _triton
+from evenmargin._device import fused
 
 
 @pytest.mark.parametrize("high", [False, True])
 @pytest.mark.parametrize("d", [1, 15, 16, 17, 50, 64, 65, 80, 90, 128, 129, 780, 8192])
 def test_a_row_fits_its_plan(d, high):
-    plan = _triton._Plan.of(d, high)
-    assert plan.wide == _triton._Plan.of(d, high, 99 << 10).wide
+    plan = fused._Plan.of(d, high)
+    assert plan.wide == fused._Plan.of(d, high, 99 << 10).wide
     assert plan.wide >= d
     assert plan.wide <= max(16, 2 * d)
     assert plan.wide % 16 == 0
-    assert _triton.PAD % plan.rows == 0
-    assert _triton.PAD % plan.columns == 0
-    if d <= _triton.DEEP:
+    assert fused.PAD % plan.rows == 0
+    assert fused.PAD % plan.columns == 0
+    if d <= fused.DEEP:
         assert all(size & (size - 1) == 0 for size in (plan.head, plan.tail))
 
 
 @pytest.mark.parametrize("tiles", [1, 8, 2048])
 @pytest.mark.parametrize("q", [256, 4096, 400_128, 10_000_128])
 def test_parts_cover_all_columns_once(tiles, q):
-    parts, per = _triton._split(tiles, q, 128, 132)
+    parts, per = fused._split(tiles, q, 128, 132)
     assert per % 128 == 0
-    assert per <= _triton.LONGEST
+    assert per <= fused.LONGEST
     assert (parts - 1) * per < q <= parts * per
 
 
 def test_few_rows_are_cut_into_many_parts():
-    assert _triton._split(1, 400_128, 128, 132)[0] > 50
+    assert fused._split(1, 400_128, 128, 132)[0] > 50
 
 
 def test_the_cpu_has_no_fused_kernel():
-    assert not _triton.available(SimpleNamespace(type="cpu"))
+    assert not fused.available(SimpleNamespace(type="cpu"))
 
 
 def test_only_the_gaussian_kernel_is_fused():
-    assert _triton.supports("rbf", 50)
-    assert not any(_triton.supports(name, 50) for name in ("linear", "poly", "sigmoid", "laplacian", "exponential"))
+    assert fused.supports("rbf", 50)
+    assert not any(fused.supports(name, 50) for name in ("linear", "poly", "sigmoid", "laplacian", "exponential"))
 
 
 @pytest.fixture
@@ -66,22 +66,22 @@ def torch():
 @pytest.mark.parametrize(("rows", "columns"), [(4000, 17), (100, 1)], ids=["many columns", "few kernel values"])
 def test_other_products_are_left_to_the_plain_path(torch, rows, columns):
     points = SimpleNamespace(n=rows, d=3, device=None)
-    assert _triton.dot(None, points, points, np.zeros((rows, columns)), 0.0, "high") is None
+    assert fused.dot(None, points, points, np.zeros((rows, columns)), 0.0, "high") is None
 
 
 def test_devices_of_other_makers_have_no_fused_kernel(torch, monkeypatch):
-    monkeypatch.setattr(_triton, "_capability", lambda device: 9)
+    monkeypatch.setattr(fused, "_capability", lambda device: 9)
     for version, there in (("12.8", True), (None, False)):
         monkeypatch.setattr(torch.version, "cuda", version)
-        assert _triton.available(SimpleNamespace(type="cuda")) is there
+        assert fused.available(SimpleNamespace(type="cuda")) is there
 
 
 @pytest.fixture
 def untried(torch):
     """Nothing is known yet of whether Triton works here."""
-    _triton._works.cache_clear()
+    fused._works.cache_clear()
     yield torch.device("cpu")
-    _triton._works.cache_clear()
+    fused._works.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -98,13 +98,13 @@ def test_a_triton_that_does_not_work_is_said_once(untried, torch, monkeypatch, t
             raise product
         return torch.full((1, 300), product)
 
-    monkeypatch.setattr(_triton, "triton", triton)
-    monkeypatch.setattr(_triton, "_product", given)
+    monkeypatch.setattr(fused, "triton", triton)
+    monkeypatch.setattr(fused, "_product", given)
     with pytest.warns(RuntimeWarning, match=f"some ten times as long .* Triton does not work here: {reason}"):
-        assert not _triton._works(untried)
+        assert not fused._works(untried)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert not _triton._works(untried)
+        assert not fused._works(untried)
 
 
 def test_where_memory_ends_the_room_it_took_is_free_for_the_plain_path(torch, monkeypatch):
@@ -114,10 +114,10 @@ def test_where_memory_ends_the_room_it_took_is_free_for_the_plain_path(torch, mo
         raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
 
     monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
-    monkeypatch.setattr(_triton, "_works", lambda device: True)
-    monkeypatch.setattr(_triton, "_product", short)
+    monkeypatch.setattr(fused, "_works", lambda device: True)
+    monkeypatch.setattr(fused, "_product", short)
     A, B = (SimpleNamespace(n=4000, d=3, device=None, cache={}) for _ in range(2))
-    assert _triton.dot(None, A, B, torch.ones(4000), 0.0, "high") is None
+    assert fused.dot(None, A, B, torch.ones(4000), 0.0, "high") is None
     assert A.cache == B.cache == {}
 
 
@@ -132,22 +132,22 @@ def test_a_kernel_too_large_for_the_device_is_tried_once(torch, monkeypatch):
         raise Beyond("out of resource: shared memory")
 
     monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
-    monkeypatch.setattr(_triton, "_works", lambda device: True)
-    monkeypatch.setattr(_triton, "_product", large)
-    monkeypatch.setattr(_triton, "OutOfResources", Beyond)
-    monkeypatch.setattr(_triton, "_beyond", set())
+    monkeypatch.setattr(fused, "_works", lambda device: True)
+    monkeypatch.setattr(fused, "_product", large)
+    monkeypatch.setattr(fused, "OutOfResources", Beyond)
+    monkeypatch.setattr(fused, "_beyond", set())
     A = SimpleNamespace(n=4000, d=780, device="a card", cache={})
     with pytest.warns(RuntimeWarning, match="on a card take some ten times .* here: out of resource: shared memory"):
-        assert _triton.dot(None, A, A, torch.ones(4000), 0.0, "high") is None
-    assert _triton.dot(None, A, A, torch.ones(4000), 0.0, "high") is None
+        assert fused.dot(None, A, A, torch.ones(4000), 0.0, "high") is None
+    assert fused.dot(None, A, A, torch.ones(4000), 0.0, "high") is None
     assert len(tried) == 1
 
 
 @pytest.mark.parametrize("limit", [0, 1 << 24], ids=["part by part", "at once"])
 def test_parts_are_added_in_double_precision(torch, monkeypatch, limit):
-    monkeypatch.setattr(_triton, "PASS", limit)
+    monkeypatch.setattr(fused, "PASS", limit)
     sums = torch.from_numpy(np.random.default_rng(0).standard_normal((2, 9, 50), dtype=np.float32))
-    np.testing.assert_allclose(_triton._added(sums), sums.numpy().sum(axis=1, dtype=np.float64), rtol=1e-13)
+    np.testing.assert_allclose(fused._added(sums), sums.numpy().sum(axis=1, dtype=np.float64), rtol=1e-13)
 
 
 # --- its arithmetic, and its code ---
@@ -155,7 +155,7 @@ def test_parts_are_added_in_double_precision(torch, monkeypatch, limit):
 
 def test_the_polynomial_is_two_to_the_x():
     """Every fourth 2^x of "fast", by the numbers in its machine code."""
-    bits = np.array([int(word, 16) for word in re.findall("0f(.{8})", _triton.MIXED)], np.uint32)
+    bits = np.array([int(word, 16) for word in re.findall("0f(.{8})", fused.MIXED)], np.uint32)
     magic, _, *terms = bits.view(np.float32)
     x = np.linspace(-120.0, 100.0, 100_001, dtype=np.float32)
     whole = x + magic
@@ -222,15 +222,15 @@ def compiled(triton, d, high, capability, room):
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    plan, deep = _triton._Plan.of(d, high, room), d > _triton.DEEP
-    kernel = _triton._deep_sums if deep else _triton._sums
+    plan, deep = fused._Plan.of(d, high, room), d > fused.DEEP
+    kernel = fused._deep_sums if deep else fused._sums
     kinds = {
         "A": "*fp16", "B": "*fp16", "RA": "*fp64", "RB": "*fp64", "W": "*fp32", "OUT": "*fp32", "p": "i32", "q": "i32",
         "per": "i32", "shift": "fp32", "wide": "i32",
     }  # fmt: skip
     fixed = {
         "HEAD": plan.head, "TAIL": plan.tail, "HIGH": high, "NORMS": False, "SHIFTED": False, "BM": plan.rows,
-        "BN": plan.columns, "BK": 64, "STAGES": plan.stages, "EXP2": _triton.EXP2 if high else _triton.MIXED,
+        "BN": plan.columns, "BK": 64, "STAGES": plan.stages, "EXP2": fused.EXP2 if high else fused.MIXED,
         "PACK": 1 if high else 4,
     }  # fmt: skip
     names = kernel.arg_names
@@ -243,5 +243,5 @@ def compiled(triton, d, high, capability, room):
             place[name]: [["tt.divisibility", 16]] for name in kinds if name in place and name not in ("p", "shift")
         },
     )
-    options = {"num_warps": plan.warps, "num_stages": plan.stages, **_triton.FUSED}
+    options = {"num_warps": plan.warps, "num_stages": plan.stages, **fused.FUSED}
     return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)

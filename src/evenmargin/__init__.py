@@ -9,12 +9,11 @@ if TYPE_CHECKING:
     from .auto import EvenMarginClassifier
     from .density import DensityWeights
     from .kernel import KernelSVM
-    from .learned import LearnedWeights
     from .linear import LinearSVM
     from .neural import DensityWeightedMLPClassifier, DensityWeightedMLPRegressor
     from .nystroem import StratifiedNystroem
     from .persistence import load, save
-    from .selection import SharedGridSearch
+    from .selection import LearnedWeights, SharedGridSearch
     from .zsvm import ZAdjustedClassifier
 
 __version__ = "0.1.0"
@@ -31,7 +30,7 @@ _HOME = {
     "DensityWeights": "density",
     "EvenMarginClassifier": "auto",
     "KernelSVM": "kernel",
-    "LearnedWeights": "learned",
+    "LearnedWeights": "selection",
     "LinearSVM": "linear",
     "SharedGridSearch": "selection",
     "StratifiedNystroem": "nystroem",

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from ._array import to_host
-from ._collections import by_blocks
-from ._door import Classifier, Portable, kind_of
-from ._progress import Report
-from ._validation import ConvergenceWarning, available_if, validate_aside
+from ._device.arrays import to_host
+from ._input.checks import ConvergenceWarning, available_if, validate_aside
+from ._input.collections import by_blocks
+from ._input.entry import Classifier, Portable, kind_of
+from ._util.progress import Report
 from .losses import Blinex, Log, get_loss
 from .problem import Problem, Solution, Status
 from .sampling import get_sampler

@@ -11,14 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from ._array import Home, Rows, is_tensor, to_host
-from ._binary import binary_task, one_vs_rest
-from ._collections import by_blocks
-from ._door import enter, in_kind
-from ._machine import Machine, same_classes
-from ._progress import progress_bars
-from ._threads import Workers, count_threads
-from ._validation import (
+from ._device.arrays import Home, Rows, is_tensor, to_host
+from ._input.checks import (
     Interval,
     StrOptions,
     check_is_fitted,
@@ -29,6 +23,11 @@ from ._validation import (
     validate_rows,
     validate_training,
 )
+from ._input.collections import by_blocks
+from ._input.entry import enter, in_kind
+from ._machine import Machine, same_classes
+from ._util.progress import progress_bars
+from ._util.threads import Workers, count_threads
 from .density import DensityWeights, density_weights
 from .kernels import (
     RBF,
@@ -49,6 +48,7 @@ from .losses import get_loss, values
 from .problem import KernelProblem, Solution
 from .solvers import KernelSGD, Solver, get_kernel_solver, run
 from .solvers.kernel_sgd import look
+from .solvers.one_vs_rest import binary_task, one_vs_rest
 from .stopping import AUCHalting
 
 __all__ = ["KernelSVM"]

@@ -10,13 +10,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from ._binary import binary_task, effective_C, one_vs_rest
-from ._collections import by_blocks, elsewhere, is_dask
-from ._door import enter
-from ._machine import Machine, same_classes
-from ._progress import Report, progress_bars
-from ._threads import one_blas_thread
-from ._validation import (
+from ._input.checks import (
     Interval,
     StrOptions,
     available_if,
@@ -27,11 +21,17 @@ from ._validation import (
     validate_rows,
     validate_training,
 )
+from ._input.collections import by_blocks, elsewhere, is_dask
+from ._input.entry import enter
+from ._machine import Machine, same_classes
+from ._util.progress import Report, progress_bars
+from ._util.threads import one_blas_thread
 from .density import DensityWeights, density_weights
 from .losses import get_loss, slopes
 from .problem import Problem, Solution
 from .sampling import Given
 from .solvers import Control, Pegasos, Solver, get_solver, run
+from .solvers.one_vs_rest import binary_task, effective_C, one_vs_rest
 from .stopping import AUCHalting
 
 __all__ = ["LinearSVM"]

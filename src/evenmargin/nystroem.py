@@ -23,11 +23,8 @@ from scipy.linalg import eigh
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from . import _array, _products
-from ._collections import elsewhere, is_dask
-from ._door import Portable, enter, in_kind
-from ._threads import Workers, count_threads, one_blas_thread
-from ._validation import (
+from ._device import arrays, products
+from ._input.checks import (
     Interval,
     StrOptions,
     check_is_fitted,
@@ -37,6 +34,9 @@ from ._validation import (
     validate_rows,
     validate_training,
 )
+from ._input.collections import elsewhere, is_dask
+from ._input.entry import Portable, enter, in_kind
+from ._util.threads import Workers, count_threads, one_blas_thread
 from .kernels import RBF, Function, Kernel, Precomputed, centre_of, get_kernel, kernel_matrix, prepared, reach
 
 __all__ = ["StratifiedNystroem"]
@@ -217,19 +217,19 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
         check_same_kind(self, X, "normalization_", "transform")
         X, home = enter(X, self._place, plain=isinstance(self.kernel_, Precomputed | Function))
         X = validate_rows(self, X)
-        features = self._features_on_device(X, home) if isinstance(X, _array.Rows) else self._features(X)
+        features = self._features_on_device(X, home) if isinstance(X, arrays.Rows) else self._features(X)
         return home.give(features)
 
     @property
     def _place(self) -> Any:
         """Where rows go: the given device, or the one of the tensors that it was fitted to."""
         fitted = self.normalization_
-        return fitted.device if self.device is None and _array.is_tensor(fitted) else self.device
+        return fitted.device if self.device is None and arrays.is_tensor(fitted) else self.device
 
     def _features(self, X: Any) -> NDArray[np.floating]:
-        into = np.ascontiguousarray(_array.to_host(self.normalization_).T)
+        into = np.ascontiguousarray(arrays.to_host(self.normalization_).T)
         if isinstance(self.kernel_, Precomputed):
-            return np.asarray(X[:, _array.to_host(self.component_indices_)] @ into.astype(X.dtype))
+            return np.asarray(X[:, arrays.to_host(self.component_indices_)] @ into.astype(X.dtype))
         right, dtype = self._right(X)
         into, count = into.astype(dtype), into.shape[0]
         out = np.empty((X.shape[0], into.shape[1]), X.dtype)
@@ -249,21 +249,21 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
             pool.each(task, range(0, X.shape[0], _TILE))
         return out
 
-    def _features_on_device(self, X: _array.Rows, home: _array.Home) -> Any:
+    def _features_on_device(self, X: arrays.Rows, home: arrays.Home) -> Any:
         """The same on a device, as a tensor; or piece by piece to the host, where X came from there."""
         right, dtype = self._right(X)
-        into = _array.put(np.ascontiguousarray(_array.to_host(self.normalization_).T), X.device, dtype)
+        into = arrays.put(np.ascontiguousarray(arrays.to_host(self.normalization_).T), X.device, dtype)
         n, count = X.shape[0], into.shape[1]
         if home.device is None:
             out: Any = np.empty((n, count), X.dtype)
         else:
-            with _array.enough_memory(X.device, f"{n} rows of {count} features"):
+            with arrays.enough_memory(X.device, f"{n} rows of {count} features"):
                 out = X.tensor.new_empty((n, count))
-        step = max(_TILE, _array.PASS // max(count, X.shape[1]))
+        step = max(_TILE, arrays.PASS // max(count, X.shape[1]))
         for i in range(0, n, step):
-            rows = _products.Points(self.kernel_, X[i : i + step], dtype, right.centre)
-            found = _products.dot(self.kernel_, rows, right, into, wide=False)
-            out[i : i + step] = _array.fetch(found) if home.device is None else found
+            rows = products.Points(self.kernel_, X[i : i + step], dtype, right.centre)
+            found = products.dot(self.kernel_, rows, right, into, wide=False)
+            out[i : i + step] = arrays.fetch(found) if home.device is None else found
         return out
 
     def __sklearn_tags__(self) -> Any:
@@ -290,7 +290,7 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
 
     def _normalization(self, dtype: Any) -> NDArray[np.float64]:
         """diag(λ)^(−1/2) · Uᵀ of the landmarks' kernel matrix, without what is lost in rounding."""
-        L = _array.to_host(self.components_)  # here: eigenvectors may turn their signs for another rounding
+        L = arrays.to_host(self.components_)  # here: eigenvectors may turn their signs for another rounding
         if isinstance(self.kernel_, Precomputed):
             K = np.asarray(L.toarray() if issparse(L) else L)[:, self.component_indices_].astype(np.float64)
         else:
@@ -310,7 +310,7 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
     def _right(self, X: Any) -> tuple[Any, np.dtype[Any]]:
         """The landmarks made ready, and the precision of tiles: float64 where float32 would lose distances."""
         L, kernel, dtype = self.components_, self.kernel_, X.dtype
-        L = _array.Rows.put(L, X.device) if isinstance(X, _array.Rows) else _array.to_host(L)
+        L = arrays.Rows.put(L, X.device) if isinstance(X, arrays.Rows) else arrays.to_host(L)
         if isinstance(kernel, Function):
             return L, np.dtype(np.float64)
         centre = None if issparse(X) or issparse(L) else centre_of(kernel, L)

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from . import _array, _core
+from . import _core
+from ._device import arrays
 from .kernels import Precomputed, kernel_dot
 from .losses import values
 
@@ -176,7 +177,7 @@ class KernelProblem(Problem):
         if isinstance(self.kernel, Precomputed):
             return kernel_dot(self.kernel, X[:, some], None, w[some])
         # On a device too in the dtype of X, where that is not felt: a gap may be asked for to the last digits.
-        away = isinstance(self.X, _array.Rows)
+        away = isinstance(self.X, arrays.Rows)
         dtype = np.float32 if away and X.shape[0] * some.size > EXACT else X.dtype
         return kernel_dot(self.kernel, X, self.X[some], w[some], dtype=dtype, workers=self.workers, compiled=True)
 

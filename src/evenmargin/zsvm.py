@@ -32,10 +32,8 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import indexable
 
-from ._array import to_host
-from ._collections import by_blocks, refuse_dask
-from ._door import Classifier, kind_of, on_device
-from ._validation import (
+from ._device.arrays import to_host
+from ._input.checks import (
     Interval,
     StrOptions,
     check_is_fitted,
@@ -48,6 +46,8 @@ from ._validation import (
     validate_rows,
     weight_name,
 )
+from ._input.collections import by_blocks, refuse_dask
+from ._input.entry import Classifier, kind_of, on_device
 from .adjust import BestThreshold, BestZ, best_threshold, best_z, get_metric
 from .kernels import get_kernel, kernel_dot
 from .weights import minority_is_positive

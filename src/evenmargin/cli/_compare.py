@@ -19,8 +19,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.preprocessing import StandardScaler
 
-from .._files import check_place
-from .._tables import TableEncoder
+from .._tables.encoder import TableEncoder
+from .._util.files import check_place
 from ..auto import EvenMarginClassifier
 from ..operating import Objective, choose_threshold, get_objective
 from ._arguments import parse_objective, parse_time

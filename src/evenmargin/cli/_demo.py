@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from .. import EvenMarginClassifier, KernelSVM, LinearSVM, papers
-from .._files import check_place
+from .._util.files import check_place
 from ..report import write_report
 from ._fit import made_by, tell_estimates
 from ._voice import Voice

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .. import persistence
-from .._files import check_place
+from .._util.files import check_place
 from ..auto import EvenMarginClassifier
 from ..operating import expected_cost, get_objective
 from ._arguments import parse_objective, parse_time

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-from .._files import check_place, replace_file
+from .._util.files import check_place, replace_file
 from ._models import open_model
 from ._reading import InputError, open_table
 from ._voice import FAILED, Voice

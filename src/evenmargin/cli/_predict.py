@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._files import check_place
+from .._util.files import check_place
 from ..auto import EvenMarginClassifier
 from ._models import Loaded, open_model
 from ._reading import InputError, open_table

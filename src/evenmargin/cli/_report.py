@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._files import check_place
+from .._util.files import check_place
 from ..auto import EvenMarginClassifier
 from ..operating import get_objective
 from ..report import write_report

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import pandas as pd
 
-from .._files import replacing
+from .._util.files import replacing
 from ._reading import InputError
 
 __all__ = ["check_ending", "writing"]

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 
-from .._validation import check_is_fitted
+from .._input.checks import check_is_fitted
 
 __all__ = [
     "BLACK",

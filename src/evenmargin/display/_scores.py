@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline
 
-from .._array import to_host
-from .._validation import check_is_fitted
+from .._device.arrays import to_host
+from .._input.checks import check_is_fitted
 from ..zsvm import ZAdjustedClassifier, _parts, _split_decision, _unfrozen
 from . import _common as common
 

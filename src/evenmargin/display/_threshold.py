@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._validation import check_is_fitted
+from .._input.checks import check_is_fitted
 from ..adjust import METRICS, CostMatrix, FBeta, MetricCurve, best_threshold, best_z, get_metric, metric_curve
 from ..zsvm import ZAdjustedClassifier, _parts
 from . import _common as common

@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._distinct import rows_of_each
-from .._tables import as_table
-from .._validation import check_is_fitted, check_weights
+from .._input.checks import check_is_fitted, check_weights
+from .._tables.distinct import rows_of_each
+from .._tables.encoder import as_table
 from ._blocks import as_it_is, for_tasks, probe
 from ._engine import Engine, Parts, reduced
 from ._partitions import (

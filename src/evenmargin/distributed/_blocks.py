@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._validation import check_is_fitted, check_weights
+from .._input.checks import check_is_fitted, check_weights
 from ._engine import Engine, lazily, reduced
 from ._partitions import in_words, is_frame, labels_of, triples, two_dimensional
 

@@ -16,8 +16,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._validation import check_weights, seed_from
-from ..density import SCHEMES, _power, draw_waves, fourier_phases, fourier_spread, lost_among, precision_for
+from .._input.checks import check_weights, seed_from
+from ..density import SCHEMES
+from ..density.weights import _power, draw_waves, fourier_phases, fourier_spread, lost_among, precision_for
 from ..kernels import RBF
 from ._engine import Engine, Parts, reduced
 from ._moments import Extent, Moments, added

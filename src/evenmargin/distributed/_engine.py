@@ -20,7 +20,7 @@ import dask.threaded
 from dask._task_spec import TaskRef  # has no other name, and is what futures are to graphs
 from dask.highlevelgraph import HighLevelGraph
 
-from .._threads import one_blas_thread
+from .._util.threads import one_blas_thread
 
 __all__ = ["ClusterLost", "Engine", "Parts", "lazily", "reduced"]
 

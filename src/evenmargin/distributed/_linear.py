@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._binary import binary_task, effective_C, one_vs_rest
+from .._input.checks import seed_from
 from .._machine import same_classes
-from .._progress import progress_bars
-from .._threads import one_blas_thread
-from .._validation import seed_from
+from .._util.progress import progress_bars
+from .._util.threads import one_blas_thread
 from ..losses import Hinge, Log, SquaredHinge, get_loss
 from ..problem import Problem, Solution, Status
 from ..solvers import Control, Lbfgs, Newton, Solver, run
+from ..solvers.one_vs_rest import binary_task, effective_C, one_vs_rest
 from ..solvers.rounds import WIDE, Course, Look, Request, Terms, Trail, begin, drive, look
 from ._engine import ClusterLost, Engine, Parts, reduced
 from ._partitions import Array, Block, Partitions, partitions

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn import get_config
 
-from .._validation import check_is_fitted, seed_from
+from .._input.checks import check_is_fitted, seed_from
 from ..kernels import Precomputed, get_kernel
 from ._blocks import as_it_is, called_of_frame, over_blocks, probe
 from ._engine import Engine, reduced

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
-from .._collections import is_dask
-from .._door import canonical
-from .._validation import check_magnitude, check_weights, feature_names
+from .._input.checks import check_magnitude, check_weights, feature_names
+from .._input.collections import is_dask
+from .._input.entry import canonical
 from ._engine import Parts
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._array import to_host
+from .._device.arrays import to_host
 from ..auto import EvenMarginClassifier
 from ._convert import need, onnx_inputs
 from ._machines import unwrapped

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from .._committee import Committee, Expansion
-from .._tables import TableEncoder
-from .._views import FAR, PiecewiseLinear, QuantileNormal, Standard, View
+from .._tables.encoder import TableEncoder
+from ..auto.committee import Committee, Expansion
+from ..auto.views import FAR, PiecewiseLinear, QuantileNormal, Standard, View
 from ..operating import Calibrator
 from ._graph import Graph
 from ._inputs import MISSING, OTHER, table_columns

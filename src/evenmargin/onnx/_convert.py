@@ -14,9 +14,9 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 
 from .. import __version__
-from .._array import to_host
-from .._files import replace_file
-from .._validation import check_is_fitted
+from .._device.arrays import to_host
+from .._input.checks import check_is_fitted
+from .._util.files import replace_file
 from ..kernel import KernelSVM
 from ..zsvm import ZAdjustedClassifier
 from ._inputs import Input, feed, inputs_of

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.svm import SVC, NuSVC
 
-from .._array import to_host
-from .._tables import MISSING, OTHER, TableEncoder, as_numbers, as_table, as_words, is_number, named
+from .._device.arrays import to_host
+from .._tables.encoder import MISSING, OTHER, TableEncoder, as_numbers, as_table, as_words, is_number, named
 from ..auto import EvenMarginClassifier
 from ..kernel import KernelSVM
 from ..linear import LinearSVM

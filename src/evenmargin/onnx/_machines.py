@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, NuSVC
 
-from .._array import to_host
+from .._device.arrays import to_host
 from ..kernel import KernelSVM
 from ..kernels import (
     RBF,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from .._files import check_place, replace_file
+from .._util.files import check_place, replace_file
 from ._canonical import canonical
 from ._file import MANIFEST, ModelFileError, said, sealed
 from ._load import built

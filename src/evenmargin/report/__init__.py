@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .._files import replace_file
-from .._validation import seed_from
+from .._input.checks import seed_from
+from .._util.files import replace_file
 
 __all__ = ["render_report", "write_report"]
 

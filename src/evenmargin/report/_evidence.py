@@ -13,8 +13,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from .._collections import refuse_dask
-from .._validation import check_is_fitted, check_labels, check_weights
+from .._input.checks import check_is_fitted, check_labels, check_weights
+from .._input.collections import refuse_dask
 from ..adjust import CostMatrix
 from ..auto import EvenMarginClassifier
 from ..operating import MetricInterval, Objective, expected_cost, get_objective, metric_interval, operating_curve

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 
-from .._validation import check_is_fitted
+from .._input.checks import check_is_fitted
 from ..auto import EvenMarginClassifier
 from ..display._common import own_threshold
 from ..display._scores import before_and_after, plain_threshold

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from .._tables import as_days, is_number, named
+from .._tables.encoder import as_days, is_number, named
 
 __all__ = ["Table"]
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from .. import __version__
-from .._files import replace_file
-from .._progress import progress_bars
+from .._util.files import replace_file
+from .._util.progress import progress_bars
 from ..datasets import find
 from ._base import Job, Record, Report, Settings, Table
 from ._write import write_report

@@ -15,7 +15,7 @@ import numpy as np
 import sklearn
 
 from .. import __version__
-from .._files import replace_file
+from .._util.files import replace_file
 from ._base import PAPERS, Line, Report, Results, Settings, Sheet, Table
 
 __all__ = ["csv_text", "markdown", "sheet_markdown", "write_report"]

@@ -24,14 +24,14 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_sample_weight
 
-from .._paths import solve_paths
-from .._threads import Workers, one_blas_thread
+from .._util.threads import Workers, one_blas_thread
 from ..display._common import GREEN, NEGATIVE, POSITIVE
 from ..kernels import RBF, kernel_matrix
 from ..losses import Blinex, Log
 from ..problem import Problem, Solution
 from ..solvers import Control, Lbfgs, Solver, run
 from ..solvers.kernel_lbfgs import pivoted_cholesky
+from ..solvers.price_paths import solve_paths
 from ..stopping import roc_auc
 from ._base import Job, Line, Record, Report, Results, Settings, Sheet, Table
 from ._measure import gmean, interval

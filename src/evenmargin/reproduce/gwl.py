@@ -28,11 +28,11 @@ from scipy.spatial.distance import pdist
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
-from .._paths import solve_paths
-from .._threads import Workers
-from .._views import PiecewiseLinear, Standard, View
+from .._util.threads import Workers
+from ..auto.views import PiecewiseLinear, Standard, View
 from ..density import SCHEMES, DensityWeights
 from ..kernels import RBF, Laplacian, kernel_matrix
+from ..solvers.price_paths import solve_paths
 from ._base import Job, Line, Report, Results, Settings, Sheet, Table
 from ._measure import interval, mean_and_spread
 

@@ -17,8 +17,8 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from .._threads import one_blas_thread
-from .._validation import seed_from
+from .._input.checks import seed_from
+from .._util.threads import one_blas_thread
 from ..kernel import KernelSVM
 from ..linear import LinearSVM
 from ..papers import cost_sensitive_pegasos

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
-from ..gram import Whole
 from ..kernels import Precomputed
 from ..losses import slopes
 from ..problem import KernelProblem, Problem, Solution
 from .base import Control, Solver, State, require, whole
+from .gram import Whole
 from .lbfgs import Lbfgs
 
 Array = NDArray[np.float64]

@@ -26,12 +26,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _array, _core, _products
-from ..gram import SMALL
+from .. import _core
+from .._device import arrays, products
 from ..kernels import Function, Points, Precomputed, centre_of
 from ..problem import KernelProblem, Solution
 from .base import Control, Solver, State
 from .duality import best_intercept
+from .gram import SMALL
 from .pegasos import bias_mode, safe_radius
 
 Array = NDArray[np.float64]
@@ -144,7 +145,7 @@ class KernelSGD(Solver):
 
 def look(X: Any) -> int:
     """Kernel values that a look at all rows may cost, where the rows are."""
-    return LOOK_THERE if isinstance(X, _array.Rows) else LOOK
+    return LOOK_THERE if isinstance(X, arrays.Rows) else LOOK
 
 
 class Drawn(ABC):
@@ -196,7 +197,7 @@ class Drawn(ABC):
 def _drawn(problem: KernelProblem) -> Drawn:
     if isinstance(problem.kernel, Precomputed | Function):
         return DrawnPlain(problem)
-    return DrawnOnDevice(problem) if isinstance(problem.X, _array.Rows) else DrawnOnHost(problem)
+    return DrawnOnDevice(problem) if isinstance(problem.X, arrays.Rows) else DrawnOnHost(problem)
 
 
 class DrawnPlain(Drawn):
@@ -268,31 +269,31 @@ class DrawnOnDevice(Drawn):
         super().__init__(problem)
         X, kernel = problem.X, problem.kernel
         dtype = X.dtype if X.shape[0] <= SMALL else np.float32
-        self.points = _products.Points(kernel, X, dtype, centre_of(kernel, X))
+        self.points = products.Points(kernel, X, dtype, centre_of(kernel, X))
         self.past = self.points.take(slice(0, 0))
-        self.c = _array.zeros(0, X.device, dtype)
+        self.c = arrays.zeros(0, X.device, dtype)
 
     def _reserve(self, room: int, held: int) -> None:
         points = self.points
-        store = _products.padded(room, points.width, points.dtype, points.device)
+        store = products.padded(room, points.width, points.dtype, points.device)
         self.past = points.like(_larger(self.past.store, held, store))
-        self.c = _larger(self.c, held, _array.zeros(room, points.device, points.dtype))
+        self.c = _larger(self.c, held, arrays.zeros(room, points.device, points.dtype))
 
     def _append(self, new: Index, start: int) -> None:
         # Points remember what was made of them, but products are of others, taken anew for each block.
         self.past.store[start : self.count] = self.points.take(new).store
 
     def _write(self, places: Index, values: Array) -> None:
-        self.c[_array.put(places, self.c.device)] = _array.put(values, self.c.device, self.points.dtype)
+        self.c[arrays.put(places, self.c.device)] = arrays.put(values, self.c.device, self.points.dtype)
 
     def against(self, order: Index, coef: Array) -> tuple[Array, Any]:
         kernel, own = self.problem.kernel, self.points.take(order)
-        tile = _products.block(kernel, own, own)
+        tile = products.block(kernel, own, own)
         if self.count == 0:
-            return np.zeros(order.size), _array.fetch(tile)
+            return np.zeros(order.size), arrays.fetch(tile)
         past = self.past.take(slice(0, self.count))
-        scores = _products.dot(kernel, own, past, self.c[: self.count])
-        return _array.fetch(scores), _array.fetch(tile)
+        scores = products.dot(kernel, own, past, self.c[: self.count])
+        return arrays.fetch(scores), arrays.fetch(tile)
 
 
 def _larger(old: Any, held: int, new: Any) -> Any:

@@ -31,12 +31,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..gram import Gram, Streamed, Whole, hold
 from ..kernels import kernel_dot
 from ..losses import values
 from ..problem import KernelProblem, Solution
 from .base import Control, Solver, State, require, run, whole
 from .block import polish, solve_block
+from .gram import Gram, Streamed, Whole, hold
 
 Array = NDArray[np.float64]
 Index = NDArray[np.signedinteger]

@@ -29,9 +29,9 @@ from sklearn.utils.validation import (
 from sklearn.utils.validation import _get_feature_names as feature_names
 from sklearn.utils.validation import _num_samples as num_samples
 
-from ._array import Rows, to_host, too_large
-from ._collections import refuse_dask
-from ._door import FLOATS, canonical, enter
+from .._device.arrays import Rows, to_host, too_large
+from .collections import refuse_dask
+from .entry import FLOATS, canonical, enter
 
 try:
     from sklearn.utils._array_api import check_same_namespace

@@ -20,17 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from ._binary import one_vs_rest
-from ._collections import by_blocks, elsewhere, is_dask
-from ._committee import LENSES, Case, Look, Plan, assemble
-from ._detector import Detector
-from ._distinct import distinct_rows, working_rows
-from ._door import Classifier
-from ._frames import FramesTravel
-from ._progress import progress_bars
-from ._tables import TableEncoder, as_table
-from ._threads import Workers, count_threads
-from ._validation import (
+from .._input.checks import (
     Interval,
     StrOptions,
     check_is_fitted,
@@ -39,8 +29,18 @@ from ._validation import (
     validate_table,
     validate_table_training,
 )
-from .operating import Objective, get_objective
-from .weights import minority_is_positive
+from .._input.collections import by_blocks, elsewhere, is_dask
+from .._input.entry import Classifier
+from .._tables.distinct import distinct_rows, working_rows
+from .._tables.encoder import TableEncoder, as_table
+from .._tables.frames import FramesTravel
+from .._util.progress import progress_bars
+from .._util.threads import Workers, count_threads
+from ..operating import Objective, get_objective
+from ..solvers.one_vs_rest import one_vs_rest
+from ..weights import minority_is_positive
+from .committee import LENSES, Case, Look, Plan, assemble
+from .detector import Detector
 
 __all__ = ["EvenMarginClassifier", "Summary"]
 

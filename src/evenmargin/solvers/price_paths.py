@@ -20,13 +20,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _array, _core
-from ._threads import Workers
+from .. import _core
+from .._device import arrays
+from .._util.threads import Workers
+from ..kernels import Precomputed
+from ..losses import Hinge, SquaredHinge
+from ..problem import KernelProblem
 from .gram import SMALL, Whole
-from .kernels import Precomputed
-from .losses import Hinge, SquaredHinge
-from .problem import KernelProblem
-from .solvers.smo import SMO, SMOState
+from .smo import SMO, SMOState
 
 __all__ = ["Paths", "Square", "solve_paths"]
 
@@ -51,28 +52,28 @@ class Square:
 
     def __init__(self, tensor: Any) -> None:
         self.tensor, self.shape, self.device = tensor, tuple(tensor.shape), tensor.device
-        self.dtype = _array.dtype_of(tensor)
+        self.dtype = arrays.dtype_of(tensor)
 
     def block(self, rows: Index, columns: Index) -> Array:
         """K[rows][:, columns]."""
-        across = _array.put(columns.astype(np.int64), self.device)
-        out, step = np.empty((rows.size, columns.size)), max(1, _array.PASS // max(1, columns.size))
+        across = arrays.put(columns.astype(np.int64), self.device)
+        out, step = np.empty((rows.size, columns.size)), max(1, arrays.PASS // max(1, columns.size))
         for i in range(0, rows.size, step):
-            down = _array.put(rows[i : i + step].astype(np.int64), self.device)
-            out[i : i + step] = _array.fetch(self.tensor[down[:, None], across])
+            down = arrays.put(rows[i : i + step].astype(np.int64), self.device)
+            out[i : i + step] = arrays.fetch(self.tensor[down[:, None], across])
         return out
 
     def product(self, rows: Index, V: Array) -> Array:
         """V · K[rows], summed in float64."""
-        step = max(1, _array.PASS // self.shape[0])
-        total = _array.zeros((V.shape[0], self.shape[0]), self.device)
+        step = max(1, arrays.PASS // self.shape[0])
+        total = arrays.zeros((V.shape[0], self.shape[0]), self.device)
         for i in range(0, rows.size, step):
-            some = self.tensor[_array.put(rows[i : i + step].astype(np.int64), self.device)].double()
-            total += _array.put(V[:, i : i + step], self.device) @ some
-        return np.asarray(_array.fetch(total))
+            some = self.tensor[arrays.put(rows[i : i + step].astype(np.int64), self.device)].double()
+            total += arrays.put(V[:, i : i + step], self.device) @ some
+        return np.asarray(arrays.fetch(total))
 
     def diagonal(self) -> Array:
-        return np.asarray(_array.to_host(self.tensor.diagonal()), dtype=np.float64)
+        return np.asarray(arrays.to_host(self.tensor.diagonal()), dtype=np.float64)
 
 
 class Paths(NamedTuple):
@@ -142,7 +143,7 @@ def solve_paths(
     Examples
     --------
     >>> import numpy as np
-    >>> from evenmargin._paths import solve_paths
+    >>> from evenmargin.solvers.price_paths import solve_paths
     >>> x = np.array([-2.0, -1.0, 1.0, 2.0, 0.1])
     >>> K = x[:, None] * x
     >>> found = solve_paths(K, [np.arange(4)], [-1, -1, 1, 1, 1], [[0.1] * 5, [10.0] * 5])

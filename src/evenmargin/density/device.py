@@ -13,22 +13,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _array, _products
-from .kernels import Linear, kernel_dot
+from .._device import arrays, products
+from ..kernels import Linear, kernel_dot
 
 __all__ = ["exact_on_device", "fourier_on_device"]
 
 Array = NDArray[np.float64]
 
 
-def exact_on_device(points: _products.Points, codes: NDArray[np.intp], share: Array) -> Array:
+def exact_on_device(points: products.Points, codes: NDArray[np.intp], share: Array) -> Array:
     """Σ_j ±share_j K_ij for every row, + where i and j have the same code.
 
     Up to two codes take one product with a vector of both signs. More take one
     with all rows, and one for the rows of each code among themselves.
     """
 
-    def sums(some: _products.Points, v: Array) -> Array:
+    def sums(some: products.Points, v: Array) -> Array:
         return kernel_dot(points.kernel, some, some, v, precision="high")
 
     if codes.max() < 2:
@@ -42,7 +42,7 @@ def exact_on_device(points: _products.Points, codes: NDArray[np.intp], share: Ar
 
 
 def fourier_on_device(
-    X: _array.Rows, centre: Any, waves: NDArray[np.floating], codes: NDArray[np.intp], share: Array
+    X: arrays.Rows, centre: Any, waves: NDArray[np.floating], codes: NDArray[np.intp], share: Array
 ) -> tuple[Array, Array]:
     """The same by random frequencies, with standard errors.
 
@@ -53,8 +53,8 @@ def fourier_on_device(
     angles = _Angles(X, centre, waves)
     member = angles.put(share * (codes == np.arange(classes)[:, None]), waves.dtype)
     code = angles.put(codes)
-    phase = _array.zeros((2, classes, count), X.device)
-    first, second = (_array.zeros(share.size, X.device) for _ in range(2))
+    phase = arrays.zeros((2, classes, count), X.device)
+    first, second = (arrays.zeros(share.size, X.device) for _ in range(2))
 
     def gather(i: slice, j: slice, cosine: Any, sine: Any) -> None:
         both = member[:, i] @ cosine, member[:, i] @ sine
@@ -73,7 +73,7 @@ def fourier_on_device(
         second[i] += both[1]
 
     angles.each(spread)
-    sums, squares = (_array.to_host(each) / count for each in (first, second))
+    sums, squares = (arrays.to_host(each) / count for each in (first, second))
     deviation = np.sqrt(np.maximum(squares - sums * sums, 0.0))
     return sums, deviation / (math.sqrt(count - 1) or np.nan)
 
@@ -81,20 +81,20 @@ def fourier_on_device(
 class _Angles:
     """Cosines and sines of ω·x, in tiles of rows × frequencies."""
 
-    def __init__(self, X: _array.Rows, centre: Any, waves: NDArray[np.floating]) -> None:
+    def __init__(self, X: arrays.Rows, centre: Any, waves: NDArray[np.floating]) -> None:
         self.device = X.device
-        self.rows = _products.Points(Linear(), X, waves.dtype, centre)
-        columns = _array.Rows.put(np.ascontiguousarray(waves.T), X.device)
-        self.columns = _products.Points(Linear(), columns, waves.dtype)
+        self.rows = products.Points(Linear(), X, waves.dtype, centre)
+        columns = arrays.Rows.put(np.ascontiguousarray(waves.T), X.device)
+        self.columns = products.Points(Linear(), columns, waves.dtype)
 
     def put(self, numbers: NDArray[Any], dtype: Any = None) -> Any:
-        return _array.put(numbers, self.device, dtype)
+        return arrays.put(numbers, self.device, dtype)
 
     def each(self, task: Any) -> None:
         """task(rows, frequencies, cosines, sines) for every tile."""
 
         def tile(i: slice, j: slice, angle: Any) -> None:
-            _products.outer_product(self.rows.left[i], self.columns.left[j], angle)
+            products.outer_product(self.rows.left[i], self.columns.left[j], angle)
             task(i, j, angle.cos(), angle.sin_())
 
-        _products.over_tiles(self.rows, self.columns, tile)
+        products.over_tiles(self.rows, self.columns, tile)

@@ -23,7 +23,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from evenmargin._files import replacing
+    >>> from evenmargin._util.files import replacing
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with replacing(Path(folder) / "figures.csv") as file:
     ...         _ = file.write(b"a,b")

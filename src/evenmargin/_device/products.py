@@ -5,7 +5,7 @@
     over_tiles    what both are made of: tiles shrink where memory is short
 
 `kernels.py` has the same for the host. Where there is a fused kernel for a product
-(`_triton.py`), `dot` asks it first.
+(`fused.py`), `dot` asks it first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._array import (
+from .arrays import (
     PASS,
     Rows,
     dtype_of,
@@ -247,9 +247,9 @@ def _engine(device: Any) -> Any:
     """The module of the fused kernel, where the device allows it."""
     if device.type != "cuda":
         return None
-    from . import _triton
+    from . import fused
 
-    return _triton if _triton.available(device) else None
+    return fused if fused.available(device) else None
 
 
 # Products in float32 as such

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincc, betaincinv, expit, ndtr, ndtri, stdtrit
 
-from .adjust import MCC, BalancedAccuracy, CostMatrix, FBeta, GMean, Metric, best_threshold, get_metric
+from ..adjust import MCC, BalancedAccuracy, CostMatrix, FBeta, GMean, Metric, best_threshold, get_metric
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,6 +1,6 @@
 """An estimator's door: rows come in as arrays or on a device, and results go out in kind.
 
-Behind it there are host arrays and `_array.Rows` only. A user's kind of array, its
+Behind it there are host arrays and `arrays.Rows` only. A user's kind of array, its
 device, and what becomes of it in a file are known here.
 """
 
@@ -17,9 +17,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_array
 
-from . import _array
-from ._array import Home, Rows, enough_memory, find_device, is_tensor, readable, to_host
-from ._collections import elsewhere, is_dask, refuse_dask
+from .._device import arrays
+from .._device.arrays import Home, Rows, enough_memory, find_device, is_tensor, readable, to_host
+from .collections import elsewhere, is_dask, refuse_dask
 
 __all__ = ["FLOATS", "Classifier", "Portable", "canonical", "enter", "in_kind", "kind_of", "on_device"]
 
@@ -74,7 +74,7 @@ def enter(X: Any, device: Any = None, plain: bool = False) -> tuple[Any, Home]:
     if device is None:
         place = home.device
     given = X = readable(X) if is_tensor(X) else X
-    if plain or _array.native(place):
+    if plain or arrays.native(place):
         return to_host(X), home
     if not is_tensor(X):  # frames and lists are read as ever; entries are looked at on the device
         X = check_array(X, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False)
@@ -105,7 +105,7 @@ def on_device(estimator: Any, X: Any, settings: Iterable[Mapping[str, Any]] = ()
     given = [X.device] if is_tensor(X) else []
     for params in (estimator.get_params(), *settings):
         given += [value for name, value in params.items() if name.split("__")[-1] == "device" and value is not None]
-    return any(not _array.native(device) for device in map(_known, given))
+    return any(not arrays.native(device) for device in map(_known, given))
 
 
 def _known(device: Any) -> Any:

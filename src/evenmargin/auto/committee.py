@@ -33,15 +33,15 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 from scipy.special import expit, ndtr
 
-from ._paths import solve_paths
-from ._threads import Workers
-from ._validation import ConvergenceWarning
-from ._views import PiecewiseLinear, QuantileNormal, Standard, View
-from .kernels import RBF, Exponential, Kernel, kernel_dot, kernel_matrix
-from .linear import LinearSVM
-from .nystroem import StratifiedNystroem
-from .stopping import roc_auc
-from .weights import row_costs
+from .._input.checks import ConvergenceWarning
+from .._util.threads import Workers
+from ..kernels import RBF, Exponential, Kernel, kernel_dot, kernel_matrix
+from ..linear import LinearSVM
+from ..nystroem import StratifiedNystroem
+from ..solvers.price_paths import solve_paths
+from ..stopping import roc_auc
+from ..weights import row_costs
+from .views import PiecewiseLinear, QuantileNormal, Standard, View
 
 __all__ = ["LENSES", "Case", "Committee", "Lens", "Look", "Plan", "assemble", "some_rows"]
 

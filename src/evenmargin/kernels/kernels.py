@@ -12,9 +12,9 @@ primitive: densities, scores and gradient updates all call it. Its memory is tha
 of some tiles, whatever the number of rows. Threads take tiles of rows of A; sums
 go over the tiles of B in their order, so the answer does not depend on threads.
 
-Rows on a device (`_array.Rows`) are taken wherever rows are. Their tiles are
+Rows on a device (`arrays.Rows`) are taken wherever rows are. Their tiles are
 computed there, by the same methods of the kernel: what these do to a tile has one
-name in NumPy and torch (`_array.namespace`). Results are on the host.
+name in NumPy and torch (`arrays.namespace`). Results are on the host.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, hstack, issparse
 
-from . import _array, _core, _products
-from ._array import namespace
-from ._threads import Workers
+from .. import _core
+from .._device import arrays, products
+from .._device.arrays import namespace
+from .._util.threads import Workers
 
 __all__ = [
     "KERNELS", "RBF", "Exponential", "Function", "Kernel", "Laplacian", "Linear", "Points", "Poly", "Precomputed",
@@ -80,7 +81,7 @@ class Kernel(ABC):
         """What the map is applied to, for all pairs of rows: left · rightᵀ, in a buffer that is used again."""
         if issparse(right):
             return np.ascontiguousarray((right @ left.T).T)
-        return _products.outer_product(left, right, _in(buffer, left, right))  # type: ignore[no-any-return]
+        return products.outer_product(left, right, _in(buffer, left, right))  # type: ignore[no-any-return]
 
     def apply(self, tile: Array, compiled: bool = False) -> None:  # noqa: B027 (optional)
         """The elementwise map, in place."""
@@ -172,11 +173,11 @@ class RBF(_WithGamma):
         return math.sqrt(2.0 * self.gamma)
 
     def complete(self, rows: Array, d: int) -> None:
-        rows[:, d] = -0.5 * _products.row_squares(rows[:, :d])
+        rows[:, d] = -0.5 * products.row_squares(rows[:, :d])
         rows[:, d + 1] = 1.0
 
     def flip(self, left: Array) -> Array:
-        right = _products.copied(left)
+        right = products.copied(left)
         right[:, -2], right[:, -1] = left[:, -1], left[:, -2]
         return right
 
@@ -250,8 +251,8 @@ class Laplacian(_WithGamma):
 
     def combine(self, left: Array, right: Any, buffer: Callable[[int, Any], Array], compiled: bool = False) -> Array:
         out = _in(buffer, left, right)
-        if _array.is_tensor(left):
-            return _products.minus_l1(left, right, out)  # type: ignore[no-any-return]
+        if arrays.is_tensor(left):
+            return products.minus_l1(left, right, out)  # type: ignore[no-any-return]
         columns = np.ascontiguousarray(right.T)
         if compiled:
             _core.tile_loops.minus_l1(left, columns, out)
@@ -297,12 +298,12 @@ class Poly(_WithGamma):
         rows[:, d] = self.coef0
 
     def flip(self, left: Array) -> Array:
-        right = _products.copied(left)
+        right = products.copied(left)
         right[:, -1] = 1.0
         return right
 
     def flip_back(self, right: Array) -> Array:
-        left = _products.copied(right)
+        left = products.copied(right)
         left[:, -1] = self.coef0
         return left
 
@@ -487,14 +488,14 @@ def centre_of(kernel: Kernel, X: Any) -> NDArray[np.float64] | None:
     """What to subtract from the rows, for kernels that see differences only."""
     if not kernel.shift_invariant or issparse(X):
         return None
-    if isinstance(X, _array.Rows):
+    if isinstance(X, arrays.Rows):
         return X.centre()
     return np.asarray(X.mean(axis=0, dtype=np.float64)).astype(X.dtype)
 
 
 def reach(kernel: Any, X: Any, centre: NDArray[np.floating] | None, of: Callable[[Any], Any] = np.max) -> float:
     """The largest (or mean) γ‖x‖² of centred rows, which says how many digits a distance loses."""
-    if isinstance(X, _array.Rows):
+    if isinstance(X, arrays.Rows):
         return float(kernel.gamma) * float(of(X.squares(centre)))
     parts = []
     for start in range(0, X.shape[0], 4096):
@@ -523,7 +524,7 @@ def kernel_dot(
     ----------
     kernel : a settled kernel
     A, B : ndarray or CSR of shapes (p, d) and (q, d), or `Points` of the kernel
-        Where one of them is on a device (`_array.Rows` or `_products.Points`), the
+        Where one of them is on a device (`arrays.Rows` or `products.Points`), the
         product is computed there. With `Precomputed`, A is K(A, B) itself and B is
         not looked at.
     V : ndarray of shape (q,) or (q, k)
@@ -555,7 +556,7 @@ def kernel_dot(
     >>> kernel_dot(RBF(gamma=1.0), X, X, np.ones(3)).round(4)
     array([1.368 , 1.3862, 1.0184])
     """
-    if precision not in _products.PRECISIONS:
+    if precision not in products.PRECISIONS:
         raise ValueError(f"precision={precision!r} must be 'high', 'fast' or None.")
     if isinstance(kernel, Precomputed):
         return np.asarray(A @ V, dtype=np.float64)
@@ -565,8 +566,8 @@ def kernel_dot(
         return _function_dot(kernel, A, B, V)
     if (device := device_of(A, B)) is not None:
         A, B = _device_points(kernel, A, B, dtype)
-        V = _array.put(V, device, B.dtype)
-        return np.asarray(_array.to_host(_products.dot(kernel, A, B, V, shift, precision=precision)))
+        V = arrays.put(V, device, B.dtype)
+        return np.asarray(arrays.to_host(products.dot(kernel, A, B, V, shift, precision=precision)))
     A, B = _points(kernel, A, B, dtype)
     common = shift * V.sum(axis=0, dtype=np.float64)
     V = np.ascontiguousarray(V, dtype=B.dtype)
@@ -611,7 +612,7 @@ def kernel_matrix(
         out[...] = K
         return out
     if device_of(A, B) is not None:
-        K = np.asarray(_array.to_host(_products.block(kernel, *_device_points(kernel, A, B, dtype))))
+        K = np.asarray(arrays.to_host(products.block(kernel, *_device_points(kernel, A, B, dtype))))
         if out is None:
             return K
         out[...] = K
@@ -664,32 +665,32 @@ def _points(kernel: Kernel, A: Any, B: Any, dtype: Any) -> tuple[Points, Points]
 
 def device_of(*sides: Any) -> Any:
     """The device that one of the sides is on, or None."""
-    return next((side.device for side in sides if isinstance(side, _array.Rows | _products.Points)), None)
+    return next((side.device for side in sides if isinstance(side, arrays.Rows | products.Points)), None)
 
 
 def prepared(kernel: Kernel, X: Any, dtype: Any, centre: NDArray[np.float64] | None = None, budget: int = 0) -> Any:
     """Rows made ready for the kernel where they are; parameters as in `Points`."""
-    if isinstance(X, _array.Rows):
-        return _products.Points(kernel, X, dtype, centre)
+    if isinstance(X, arrays.Rows):
+        return products.Points(kernel, X, dtype, centre)
     return Points(kernel, X, dtype, centre, budget)
 
 
-def _device_points(kernel: Kernel, A: Any, B: Any, dtype: Any) -> tuple[_products.Points, _products.Points]:
+def _device_points(kernel: Kernel, A: Any, B: Any, dtype: Any) -> tuple[products.Points, products.Points]:
     """As `_points`, on the device that one of the sides is on; the other is put there."""
-    device, known, same = device_of(A, B), _products.Points, A is B
+    device, known, same = device_of(A, B), products.Points, A is B
     dtype = dtype or next((side.dtype for side in (A, B) if isinstance(side, known)), np.float32)
     if not isinstance(B, known):
-        B = _array.Rows.put(B, device)
+        B = arrays.Rows.put(B, device)
         B = known(kernel, B, dtype, A.centre if isinstance(A, known) else centre_of(kernel, B))
     if same:
         return B, B
     if not isinstance(A, known):
-        A = known(kernel, _array.Rows.put(A, device), dtype, B.centre)
+        A = known(kernel, arrays.Rows.put(A, device), dtype, B.centre)
     return A, B
 
 
 def _count(A: Any) -> int:
-    return int(A.n if isinstance(A, Points | _products.Points) else A.shape[0])
+    return int(A.n if isinstance(A, Points | products.Points) else A.shape[0])
 
 
 def _function_dot(kernel: Function, A: Any, B: Any, V: Array) -> NDArray[np.float64]:
@@ -702,12 +703,12 @@ def _squares(X: Any) -> NDArray[np.float64]:
     if issparse(X):
         X = X.astype(np.float64)
         return np.asarray(X.multiply(X).sum(axis=1)).ravel()
-    return X.squares() if isinstance(X, _array.Rows) else np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    return X.squares() if isinstance(X, arrays.Rows) else np.einsum("ij,ij->i", X, X, dtype=np.float64)
 
 
 def variance_of(X: Any, weight: NDArray[np.float64]) -> float:
     """The variance of all entries of X, rows counted by their weight."""
-    if isinstance(X, _array.Rows):
+    if isinstance(X, arrays.Rows):
         return X.variance(weight)
     total, first, second = float(weight.sum()) * X.shape[1], 0.0, 0.0
     if issparse(X):

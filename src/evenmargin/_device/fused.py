@@ -30,7 +30,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from ._array import PASS, is_short
+from .arrays import PASS, is_short
 
 try:
     import triton

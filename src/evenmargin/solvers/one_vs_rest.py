@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .weights import minority_is_positive, row_costs
+from ..weights import minority_is_positive, row_costs
 
 __all__ = ["Task", "binary_task", "effective_C", "one_vs_rest"]
 

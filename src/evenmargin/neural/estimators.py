@@ -37,7 +37,22 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 from threadpoolctl import ThreadpoolController
 
-from ._network import (
+from .._input.checks import (
+    Interval,
+    StrOptions,
+    check_is_fitted,
+    drop_weightless,
+    fit_context,
+    num_samples,
+    seed_from,
+    validate_rows,
+    validate_training,
+)
+from .._util.progress import Report, progress_bars
+from ..density import DensityWeights, density_weights
+from ..sampling import hold_out
+from ..weights import row_costs
+from .network import (
     TILE,
     Adam,
     Course,
@@ -50,21 +65,6 @@ from ._network import (
     mean_one,
     squared_error,
 )
-from ._progress import Report, progress_bars
-from ._validation import (
-    Interval,
-    StrOptions,
-    check_is_fitted,
-    drop_weightless,
-    fit_context,
-    num_samples,
-    seed_from,
-    validate_rows,
-    validate_training,
-)
-from .density import DensityWeights, density_weights
-from .sampling import hold_out
-from .weights import row_costs
 
 __all__ = ["DensityWeightedMLPClassifier", "DensityWeightedMLPRegressor"]
 

@@ -29,18 +29,18 @@ from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import indexable
 
-from ._array import to_host
-from ._collections import refuse_dask
-from ._door import on_device
-from ._frames import FramesTravel
-from ._progress import progress_bars
-from ._scoring import Scorers
-from ._shared import share
-from ._threads import Workers, count_threads
-from ._trials import Sheet, Trials, for_scorers
-from ._validation import Interval, StrOptions, available_if, check_is_fitted, check_method_params, fit_context
-from .papers import cost_sensitive_pegasos
-from .stopping import AUCHalting, improvement_waits, waiting_time
+from .._device.arrays import to_host
+from .._input.checks import Interval, StrOptions, available_if, check_is_fitted, check_method_params, fit_context
+from .._input.collections import refuse_dask
+from .._input.entry import on_device
+from .._tables.frames import FramesTravel
+from .._util.progress import progress_bars
+from .._util.threads import Workers, count_threads
+from ..papers import cost_sensitive_pegasos
+from ..stopping import AUCHalting, improvement_waits, waiting_time
+from .scoring import Scorers
+from .shared import share
+from .trials import Sheet, Trials, for_scorers
 
 __all__ = ["SharedGridSearch", "pegasos_grid"]
 

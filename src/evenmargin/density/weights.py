@@ -39,12 +39,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
-from . import _array, _products
-from ._collections import elsewhere, is_dask
-from ._device_sums import exact_on_device, fourier_on_device
-from ._door import Portable, enter, in_kind
-from ._threads import Workers
-from ._validation import (
+from .._device import arrays, products
+from .._input.checks import (
     Interval,
     StrOptions,
     fit_context,
@@ -53,7 +49,11 @@ from ._validation import (
     validate_parameters,
     validate_training,
 )
-from .kernels import RBF, Points, centre_of, reach
+from .._input.collections import elsewhere, is_dask
+from .._input.entry import Portable, enter, in_kind
+from .._util.threads import Workers
+from ..kernels import RBF, Points, centre_of, reach
+from .device import exact_on_device, fourier_on_device
 
 __all__ = ["SCHEMES", "DensityWeights", "density_weights"]
 
@@ -238,7 +238,7 @@ class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> list[Any]:
-        """The weights as NumPy, and which classes are left without any; X is on the host or `_array.Rows`."""
+        """The weights as NumPy, and which classes are left without any; X is on the host or `arrays.Rows`."""
         scheme = self.scheme if isinstance(self.scheme, str) else SCHEMES[self.scheme - 1]
         gone: list[Any] = []
         signed = scheme == "same_class"
@@ -291,7 +291,7 @@ class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
 
     def _density(self, kernel: Any, X: Any, codes: NDArray[np.intp], weight: Array) -> Array:
         """s, or sy where there are several classes."""
-        on_device = isinstance(X, _array.Rows)
+        on_device = isinstance(X, arrays.Rows)
         centre = centre_of(kernel, X)
         far = reach(kernel, X, centre)
         dtype = np.dtype(np.float32 if on_device else X.dtype)
@@ -303,7 +303,7 @@ class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
             sums, errors = (fourier_on_device if on_device else _fourier_sums)(X, centre, waves, codes, share)
             self.density_error_ = largest * errors
         elif on_device:
-            sums = exact_on_device(_products.Points(kernel, X, dtype, centre), codes, share)
+            sums = exact_on_device(products.Points(kernel, X, dtype, centre), codes, share)
         else:
             sums = _exact_sums(Points(kernel, X, dtype, centre), codes, share)
         sums *= largest

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from . import _array
-from ._scoring import Scorers
-from ._validation import check_method_params, safe_split
+from .._device import arrays
+from .._input.checks import check_method_params, safe_split
+from .scoring import Scorers
 
 __all__ = ["Sheet", "Trials", "for_scorers"]
 
@@ -63,7 +63,7 @@ class OnHost:
 
         @wraps(found)  # scorers tell methods by their names
         def answer(*given: Any, **named: Any) -> Any:
-            return _array.to_host(found(*given, **named))
+            return arrays.to_host(found(*given, **named))
 
         return answer
 
@@ -73,7 +73,7 @@ class OnHost:
 
 def for_scorers(estimator: Any, X: Any) -> Any:
     """The estimator as scorers can use it on X, whose answers to tensors may be tensors."""
-    return OnHost(estimator) if _array.is_tensor(X) else estimator
+    return OnHost(estimator) if arrays.is_tensor(X) else estimator
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,8 @@ from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import column_or_1d, indexable
 
-from ._array import to_host
-from ._collections import refuse_dask
-from ._door import on_device
-from ._progress import progress_bars
-from ._validation import (
+from .._device.arrays import to_host
+from .._input.checks import (
     Interval,
     available_if,
     check_is_fitted,
@@ -41,8 +38,11 @@ from ._validation import (
     validate_parameters,
     weight_name,
 )
-from .density import DensityWeights
-from .sampling import hold_out
+from .._input.collections import refuse_dask
+from .._input.entry import on_device
+from .._util.progress import progress_bars
+from ..density import DensityWeights
+from ..sampling import hold_out
 
 __all__ = ["LearnedWeights"]
 
@@ -138,7 +138,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     --------
     >>> from sklearn.datasets import make_regression
     >>> from sklearn.linear_model import Ridge
-    >>> from evenmargin.learned import LearnedWeights
+    >>> from evenmargin.selection.learned import LearnedWeights
     >>> X, y = make_regression(80, 4, noise=20, random_state=0)
     >>> search = LearnedWeights(Ridge(), random_state=0).fit(X, y)
     >>> search.best_score_ >= search.plain_score_

@@ -19,7 +19,7 @@ from scipy.sparse import issparse
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
-from ._array import is_tensor, readable, to_host
+from .._device.arrays import is_tensor, readable, to_host
 
 __all__ = ["MISSING", "OTHER", "TableEncoder", "as_days", "as_numbers", "as_table", "as_words", "is_number", "named"]
 

@@ -37,14 +37,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from . import _array, _products
-from ._binary import Task, binary_task, effective_C, one_vs_rest
-from ._door import enter
-from ._paths import Square, solve_paths
-from ._scoring import quick_scores
-from ._threads import Workers
-from ._trials import Sheet, Trials
-from ._validation import (
+from .._device import arrays, products
+from .._input.checks import (
     drop_weightless,
     seed_from,
     validate_parameters,
@@ -52,15 +46,22 @@ from ._validation import (
     validate_training,
     weight_name,
 )
-from .adjust import get_metric
-from .density import SCHEMES, DensityWeights, _power, density_weights
-from .gram import SMALL
-from .kernel import KernelSVM
-from .kernels import RBF, Laplacian, Linear, Poly, centre_of, get_kernel, kernel_matrix, prepared, reach
-from .losses import Hinge, SquaredHinge, get_loss
-from .solvers import _SMO_UP_TO, SMO
-from .weights import minority_is_positive
-from .zsvm import ZAdjustedClassifier
+from .._input.entry import enter
+from .._util.threads import Workers
+from ..adjust import get_metric
+from ..density import SCHEMES, DensityWeights, density_weights
+from ..density.weights import _power
+from ..kernel import KernelSVM
+from ..kernels import RBF, Laplacian, Linear, Poly, centre_of, get_kernel, kernel_matrix, prepared, reach
+from ..losses import Hinge, SquaredHinge, get_loss
+from ..solvers import _SMO_UP_TO, SMO
+from ..solvers.gram import SMALL
+from ..solvers.one_vs_rest import Task, binary_task, effective_C, one_vs_rest
+from ..solvers.price_paths import Square, solve_paths
+from ..weights import minority_is_positive
+from ..zsvm import ZAdjustedClassifier
+from .scoring import quick_scores
+from .trials import Sheet, Trials
 
 __all__ = ["share"]
 
@@ -223,7 +224,7 @@ class FoldRows:
 
     def __init__(self, X: Any, y: NDArray[Any], weight: Array) -> None:
         self.X, self.y, self.weight, self.n = X, y, weight, y.size
-        self.on_device = isinstance(X, _array.Rows)
+        self.on_device = isinstance(X, arrays.Rows)
         self.dtype: Any = np.float64
         self.kernels: set[Any] = set()
         self.centre = centre_of(RBF(1.0), X)
@@ -253,7 +254,7 @@ class FoldRows:
         else:
             with np.errstate(over="ignore", invalid="ignore"):
                 size = float(np.abs(kernel.diagonal(self.X)).max())
-        return size * (_array.ROUNDING if self.held_on_device else float(np.finfo(self.dtype).eps))
+        return size * (arrays.ROUNDING if self.held_on_device else float(np.finfo(self.dtype).eps))
 
     def gram(self, kernel: Any, augmented: bool, out: Any, workers: Workers) -> Any:
         """K of all rows among themselves, 1 added where the intercept is augmented."""
@@ -279,7 +280,7 @@ class FoldRows:
 
     def _square(self, kernel: Any, augmented: bool) -> Square:
         points = prepared(kernel, self.X, self.dtype, self._centre(kernel))
-        K = _products.block(kernel, points, points)
+        K = products.block(kernel, points, points)
         return Square(K.add_(1.0) if augmented else K)
 
     def _centre(self, kernel: Any) -> Any:
@@ -453,8 +454,8 @@ class Desk:
 
 
 def _joined(X: Any, aside: Any) -> Any:
-    if isinstance(X, _array.Rows):
-        return _array.Rows(_array.namespace(X.tensor).cat([X.tensor, aside.tensor]))
+    if isinstance(X, arrays.Rows):
+        return arrays.Rows(arrays.namespace(X.tensor).cat([X.tensor, aside.tensor]))
     return vstack([X, aside], format="csr") if issparse(X) or issparse(aside) else np.concatenate([X, aside])
 
 
@@ -672,7 +673,7 @@ def _affordable(jobs: list[Job], cache_size: float) -> tuple[list[Job], int]:
         held = job.rows.n**2 * np.dtype(job.rows.dtype).itemsize
         room = int(cache_size * 1e6 / held) - len(job.rows.distances)
         if job.rows.held_on_device:
-            room = int(_SHARE * _array.free_memory(job.rows.X.device) / held)
+            room = int(_SHARE * arrays.free_memory(job.rows.X.device) / held)
         if room >= 1 and job.rows.rounding(job.kernel) < (1e-6 if job.rows.dtype == np.float64 else _COARSE):
             good.append(job)
             slots = min(slots, room)

@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _array, _core, _products
-from ._threads import Workers
-from .kernels import (
+from .. import _core
+from .._device import arrays, products
+from .._util.threads import Workers
+from ..kernels import (
     RBF,
     Exponential,
     Function,
@@ -42,7 +43,7 @@ Index = NDArray[np.signedinteger]
 
 # Rows up to which the whole matrix is computed, in float64.
 SMALL = 2048
-# Error of a float32 kernel value, in units of its size; `_array.ROUNDING` is that of a device.
+# Error of a float32 kernel value, in units of its size; `arrays.ROUNDING` is that of a device.
 _ROUNDING = 1.2e-7
 # Columns from which a kernel value is cheaper to read than to compute again.
 _WIDE = 192
@@ -64,7 +65,7 @@ class Gram(ABC):
             raise ValueError(
                 "The kernel is not finite for some rows of X: scale the features, or choose a smaller degree."
             )
-        unit = _array.ROUNDING if isinstance(X, _array.Rows) else _ROUNDING
+        unit = arrays.ROUNDING if isinstance(X, arrays.Rows) else _ROUNDING
         self.rounding = unit * _size(kernel, X, self.diagonal)
         if ridge is not None:
             self.diagonal = self.diagonal + ridge
@@ -187,17 +188,17 @@ class OnDevice(Streamed):
     ) -> None:
         Gram.__init__(self, kernel, X, constant, ridge, workers)
         self.single, self.most = True, block_rows(2 * budget)
-        self.points: Any = _products.Points(kernel, X, np.float32, centre_of(kernel, X))
+        self.points: Any = products.Points(kernel, X, np.float32, centre_of(kernel, X))
 
     def widen(self) -> None:
         if self.single:
             self.single, centre = False, self.points.centre
             del self.points  # its memory may be needed
-            self.points = _products.Points(self.kernel, self.X, np.float64, centre)
+            self.points = products.Points(self.kernel, self.X, np.float64, centre)
 
     def _block(self, rows: Index) -> Array:
         own = self._wide(rows)
-        return np.asarray(_array.fetch(_products.block(self.kernel, own, own)))
+        return np.asarray(arrays.fetch(products.block(self.kernel, own, own)))
 
     def _dot(self, rows: Index, scale: Array) -> Array:
         return self._product(self.points, self.points.take(rows), scale)
@@ -205,17 +206,17 @@ class OnDevice(Streamed):
     def _exact(self, wanted: Index, rows: Index, scale: Array) -> Array:
         return self._product(self._wide(wanted), self._wide(rows), scale)
 
-    def _wide(self, rows: Index) -> _products.Points:
+    def _wide(self, rows: Index) -> products.Points:
         """These rows in float64."""
         if not self.single:
             return self.points.take(rows)  # type: ignore[no-any-return]
-        return _products.Points(self.kernel, self.X[rows], np.float64, self.points.centre)
+        return products.Points(self.kernel, self.X[rows], np.float64, self.points.centre)
 
-    def _product(self, A: _products.Points, B: _products.Points, scale: Array) -> Array:
+    def _product(self, A: products.Points, B: products.Points, scale: Array) -> Array:
         if B.n == 0:
             return np.zeros(A.n)
-        V = _array.put(scale, A.device, B.dtype)
-        return np.asarray(_array.fetch(_products.dot(self.kernel, A, B, V)))
+        V = arrays.put(scale, A.device, B.dtype)
+        return np.asarray(arrays.fetch(products.dot(self.kernel, A, B, V)))
 
 
 class Cached(Gram):
@@ -297,7 +298,7 @@ def hold(
     cache_size : megabytes
     most : rows of a working set; a cache must hold some sets
     """
-    n, bytes_, away = X.shape[0], int(cache_size * 1e6), isinstance(X, _array.Rows)
+    n, bytes_, away = X.shape[0], int(cache_size * 1e6), isinstance(X, arrays.Rows)
     if not (away or isinstance(kernel, Precomputed)) and bytes_ < 2 * 8 * n:
         raise ValueError(
             f"cache_size={cache_size:g} MB does not hold two rows of the kernel matrix of {n} rows: "

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ._committee import Committee
-from ._threads import Workers
-from .operating import Calibrator, Choice, Objective, choose_threshold, metric_interval, operating_curve
+from .._util.threads import Workers
+from ..operating import Calibrator, Choice, Objective, choose_threshold, metric_interval, operating_curve
+from .committee import Committee
 
 __all__ = ["ESTIMATES", "Detector"]
 

@@ -1,0 +1,1 @@
+"""What is known of devices: arrays there, products of kernels, and the fused kernel."""

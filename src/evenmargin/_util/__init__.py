@@ -1,0 +1,1 @@
+"""Threads, files and progress."""

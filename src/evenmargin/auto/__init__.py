@@ -1,0 +1,7 @@
+"""`EvenMarginClassifier`: a good model without tuning."""
+
+from __future__ import annotations
+
+from .classifier import EvenMarginClassifier, Summary
+
+__all__ = ["EvenMarginClassifier", "Summary"]

@@ -1,0 +1,7 @@
+"""`DensityWeights`: costs from the density around each row."""
+
+from __future__ import annotations
+
+from .weights import SCHEMES, DensityWeights, density_weights
+
+__all__ = ["SCHEMES", "DensityWeights", "density_weights"]
