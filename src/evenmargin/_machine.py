@@ -15,6 +15,7 @@ from ._input.checks import ConvergenceWarning, available_if, validate_aside
 from ._input.collections import by_blocks
 from ._input.entry import Classifier, Portable, kind_of
 from ._util.progress import Report
+from ._util.typing import Floats, MatrixLike
 from .losses import Blinex, Log, get_loss
 from .problem import Problem, Solution, Status
 from .sampling import get_sampler
@@ -37,11 +38,11 @@ class Machine(Portable, Classifier, BaseEstimator):  # type: ignore[misc]
     n_iter_: int
     solver_: str
 
-    def decision_function(self, X: Any) -> NDArray[np.floating]:
+    def decision_function(self, X: MatrixLike) -> Floats:
         raise NotImplementedError
 
     @by_blocks
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
         """The class of each row; a score of exactly 0 is `classes_[0]`.
 
         Parameters
@@ -60,7 +61,7 @@ class Machine(Portable, Classifier, BaseEstimator):  # type: ignore[misc]
 
     @available_if(_has_probabilities)
     @by_blocks
-    def predict_proba(self, X: Any) -> NDArray[np.floating]:
+    def predict_proba(self, X: MatrixLike) -> Floats:
         """Probabilities of the log loss, under the class weights it was fitted with.
 
         Parameters
@@ -83,7 +84,7 @@ class Machine(Portable, Classifier, BaseEstimator):  # type: ignore[misc]
 
     @available_if(_has_probabilities)
     @by_blocks
-    def predict_log_proba(self, X: Any) -> NDArray[np.floating]:
+    def predict_log_proba(self, X: MatrixLike) -> Floats:
         """Logarithms of `predict_proba`.
 
         Parameters
@@ -109,7 +110,7 @@ class Machine(Portable, Classifier, BaseEstimator):  # type: ignore[misc]
             state = {**state, "status_": _as_status(state["status_"])}
         super().__setstate__(state)
 
-    def _check_kind(self, X: Any, method: str) -> None:
+    def _check_kind(self, X: MatrixLike, method: str) -> None:
         """Refuse rows that are not of the kind of the fit, where a machine follows scikit-learn's rule on it."""
 
     def _given_intercept(self, sign: float) -> Any:

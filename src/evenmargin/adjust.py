@@ -28,7 +28,9 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from ._util.typing import Array, Mask
 
 __all__ = [
     "MCC",
@@ -46,7 +48,6 @@ __all__ = [
     "metric_curve",
 ]
 
-Array = NDArray[np.float64]
 Metric = Callable[[Array, Array, Array, Array], Array]
 
 _PLACES = ("upper", "middle", "lower")
@@ -394,7 +395,7 @@ def metric_curve(
     return MetricCurve(0.0 - steps.ends[::-1], steps.values[::-1])
 
 
-def _z_steps(pull: Array, rest: Array, positive: NDArray[np.bool_], weight: Array, metric: Metric) -> _Steps:
+def _z_steps(pull: Array, rest: Array, positive: Mask, weight: Array, metric: Metric) -> _Steps:
     """The metric over z."""
     moves = (pull != 0) & ((pull > 0) != (rest > 0))
     rises = pull[moves] > 0
@@ -406,7 +407,7 @@ def _z_steps(pull: Array, rest: Array, positive: NDArray[np.bool_], weight: Arra
     return _sweep(ends, np.where(rises, 1.0, -1.0), moves, rest > 0, positive, weight, metric, 0.0)
 
 
-def _threshold_steps(score: Array, positive: NDArray[np.bool_], weight: Array, metric: Metric) -> _Steps:
+def _threshold_steps(score: Array, positive: Mask, weight: Array, metric: Metric) -> _Steps:
     """The metric over shifts: a threshold t is a shift −t, and row i is positive for shifts above −s_i."""
     every, nowhere = np.ones(score.size, dtype=np.bool_), np.zeros(score.size, dtype=np.bool_)
     return _sweep(-score, every.astype(np.float64), every, nowhere, positive, weight, metric, -math.inf)
@@ -422,9 +423,7 @@ def _finite(values: ArrayLike, name: str) -> Array:
     return array
 
 
-def _rows(
-    y: ArrayLike, sample_weight: ArrayLike | None, **scores: ArrayLike
-) -> tuple[NDArray[np.bool_], Array, list[Array]]:
+def _rows(y: ArrayLike, sample_weight: ArrayLike | None, **scores: ArrayLike) -> tuple[Mask, Array, list[Array]]:
     """Which rows are positive, their weights and scores, without rows of weight 0; both classes must be there."""
     parts = [_finite(part, name) for name, part in scores.items()]
     labels = _finite(y, "y")
@@ -480,7 +479,7 @@ class _Steps:
     def value(self, x: float) -> float:
         return float(self.values[self.index(x)])
 
-    def plateau(self, k: int, good: NDArray[np.bool_] | None = None) -> tuple[float, float]:
+    def plateau(self, k: int, good: Mask | None = None) -> tuple[float, float]:
         """First and last number around step k where the value is the same, or `good`."""
         bad = np.flatnonzero(~(self.values == self.values[k] if good is None else good))
         place = int(np.searchsorted(bad, k))
@@ -505,9 +504,9 @@ class _Steps:
 def _sweep(
     ends: Array,
     signs: Array,
-    moves: NDArray[np.bool_],
-    at_start: NDArray[np.bool_],
-    positive: NDArray[np.bool_],
+    moves: Mask,
+    at_start: Mask,
+    positive: Mask,
     weight: Array,
     metric: Metric,
     start: float,
@@ -520,7 +519,7 @@ def _sweep(
     ends, change, of_positive = ends[order], change[order], of_positive[order]
     last = np.flatnonzero(np.diff(ends, append=np.inf) > 0)  # of each tie
 
-    def called_positive(true: NDArray[np.bool_], moving: NDArray[np.bool_]) -> tuple[Array, Array]:
+    def called_positive(true: Mask, moving: Mask) -> tuple[Array, Array]:
         """Weight of a class that is called positive and negative, at each step."""
         whole = float(weight[true].sum())
         first = float(weight[true & at_start].sum())

@@ -28,6 +28,7 @@ from ._input.entry import enter, in_kind
 from ._machine import Machine, same_classes
 from ._util.progress import progress_bars
 from ._util.threads import Workers, count_threads
+from ._util.typing import Array, Floats, Index, MatrixLike, VectorLike
 from .density import DensityWeights, density_weights
 from .kernels import (
     RBF,
@@ -53,7 +54,6 @@ from .stopping import AUCHalting
 
 __all__ = ["KernelSVM"]
 
-Array = NDArray[np.float64]
 
 # Support vectors up to which scores are always computed in float64.
 _FEW = 256
@@ -181,10 +181,10 @@ class KernelSVM(Machine):
     True
     """
 
-    support_: NDArray[np.intp]
+    support_: Index
     support_vectors_: Any
     dual_coef_: Array
-    n_support_: NDArray[np.intp]
+    n_support_: Index
     intercept_: Array
     kernel_: Kernel
 
@@ -260,7 +260,7 @@ class KernelSVM(Machine):
         self.device = device
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelSVM:
+    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> KernelSVM:
         """Fit the machine.
 
         Parameters
@@ -333,7 +333,7 @@ class KernelSVM(Machine):
         return self
 
     @by_blocks
-    def decision_function(self, X: Any) -> NDArray[np.floating]:
+    def decision_function(self, X: MatrixLike) -> Floats:
         """Signed scores f(x) + b, above 0 for `classes_[1]` of two classes.
 
         Parameters
@@ -357,7 +357,7 @@ class KernelSVM(Machine):
         tags.input_tags.sparse = not tags.input_tags.pairwise
         return tags
 
-    def _split_decision(self, X: Any) -> tuple[Array, Array, float]:
+    def _split_decision(self, X: MatrixLike) -> tuple[Array, Array, float]:
         """The parts of the score that come from positive and from negative coefficients, and the intercept."""
         check_is_fitted(self)
         if self.classes_.size > 2:
@@ -367,11 +367,11 @@ class KernelSVM(Machine):
         parts = _finite(self._kernel_sums(X, np.column_stack([np.maximum(beta, 0), np.minimum(beta, 0)])), X)
         return parts[:, 0], parts[:, 1], float(self.intercept_[0])
 
-    def _check_kind(self, X: Any, method: str) -> None:
+    def _check_kind(self, X: MatrixLike, method: str) -> None:
         check_is_fitted(self)
         check_same_kind(self, X, "dual_coef_", method)
 
-    def _enter(self, X: Any) -> tuple[Any, Home]:
+    def _enter(self, X: MatrixLike) -> tuple[Any, Home]:
         """Rows to predict, where they are computed (by choice, or where the machine is), and what they were."""
         device, vectors = self.device, self.support_vectors_
         if device is None and is_tensor(vectors):
@@ -379,7 +379,7 @@ class KernelSVM(Machine):
         X, home = enter(X, device, isinstance(self.kernel_, Precomputed | Function))
         return validate_rows(self, X), home
 
-    def _kernel_sums(self, X: Any, V: Array) -> Array:
+    def _kernel_sums(self, X: MatrixLike, V: Array) -> Array:
         """K(X, support vectors) · V."""
         if isinstance(self.kernel_, Precomputed):
             return np.asarray(X[:, to_host(self.support_)] @ V, dtype=np.float64)
@@ -399,9 +399,9 @@ class KernelSVM(Machine):
     def _store(
         self,
         kernel: Kernel,
-        X: Any,
+        X: MatrixLike,
         y: NDArray[Any],
-        rows: NDArray[np.intp],
+        rows: Index,
         classes: NDArray[Any],
         solver: Solver,
         solutions: list[Solution],
@@ -423,7 +423,7 @@ class KernelSVM(Machine):
         self._set_precision(X)
         self._record(solver, solutions)
 
-    def _set_precision(self, X: Any) -> None:
+    def _set_precision(self, X: MatrixLike) -> None:
         """Whether scores may be computed in float32, by trying, and around which number kernel values lie."""
         self._shift, self._single = 0.0, False
         vectors = self.support_vectors_
@@ -445,13 +445,13 @@ class KernelSVM(Machine):
         self._single = bool((error <= bound * np.abs(exact + self.intercept_).max(axis=0)).all())  # not where it is NaN
 
 
-def _finite(sums: Array, X: Any) -> Array:
+def _finite(sums: Array, X: MatrixLike) -> Array:
     if not np.isfinite(sums).all():
         raise ValueError(f"X has values up to {abs(to_host(X)).max():.1e}, so large that a kernel value is not finite.")
     return sums
 
 
-def _only(kernel: Kernel, X: Any, rows: NDArray[np.intp]) -> Any:
+def _only(kernel: Kernel, X: MatrixLike, rows: Index) -> Any:
     """These rows of X, and columns of a precomputed kernel."""
     if rows.size == X.shape[0]:
         return X
@@ -464,7 +464,7 @@ def _go_on(control: Any, before: Solution, problem: KernelProblem) -> None:
         control.intercept = before.intercept
 
 
-def _check_precomputed(X: Any) -> None:
+def _check_precomputed(X: MatrixLike) -> None:
     if issparse(X):
         raise ValueError("A precomputed kernel matrix must not be sparse: use X.toarray().")
     if X.shape[0] != X.shape[1]:
@@ -477,7 +477,7 @@ def _check_precomputed(X: Any) -> None:
         )
 
 
-def _check_digits(kernel: Kernel, X: Any) -> None:
+def _check_digits(kernel: Kernel, X: MatrixLike) -> None:
     """Refuse rows so far from the origin, for the kernel's width, that their distances have no digits left."""
     if isinstance(kernel, RBF) and reach(kernel, X, centre_of(kernel, X)) * np.finfo(np.float64).eps > 1e-4:
         raise ValueError(
@@ -487,7 +487,7 @@ def _check_digits(kernel: Kernel, X: Any) -> None:
         )
 
 
-def _definite(kernel: Kernel, X: Any) -> bool:
+def _definite(kernel: Kernel, X: MatrixLike) -> bool:
     """Whether the kernel is positive definite, by its kind or on some rows; a warning if not."""
     if isinstance(kernel, RBF | Exponential | Laplacian | Linear) or (isinstance(kernel, Poly) and kernel.coef0 >= 0):
         return True

@@ -26,6 +26,7 @@ from ._input.entry import enter
 from ._machine import Machine, same_classes
 from ._util.progress import Report, progress_bars
 from ._util.threads import one_blas_thread
+from ._util.typing import Array, Floats, MatrixLike, VectorLike
 from .density import DensityWeights, density_weights
 from .losses import get_loss, slopes
 from .problem import Problem, Solution
@@ -143,8 +144,8 @@ class LinearSVM(Machine):
     """
 
     classes_: NDArray[Any]
-    coef_: NDArray[np.floating]
-    intercept_: NDArray[np.floating]
+    coef_: Floats
+    intercept_: Floats
     n_iter_: int
     solver_: str
     rounds_: int
@@ -205,7 +206,7 @@ class LinearSVM(Machine):
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVM:
+    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> LinearSVM:
         """Fit the machine.
 
         Parameters
@@ -271,7 +272,9 @@ class LinearSVM(Machine):
 
     @available_if(_can_stream)
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> LinearSVM:
+    def partial_fit(
+        self, X: MatrixLike, y: VectorLike, classes: Any = None, sample_weight: VectorLike = None
+    ) -> LinearSVM:
         """Take one Pegasos step for each row of a batch, for streams larger than memory.
 
         After `fit` it goes on from the fitted machine.
@@ -339,7 +342,7 @@ class LinearSVM(Machine):
         return self
 
     @by_blocks
-    def decision_function(self, X: Any) -> NDArray[np.floating]:
+    def decision_function(self, X: MatrixLike) -> Floats:
         """Signed scores w·x + b, above 0 for `classes_[1]` of two classes.
 
         Parameters
@@ -359,7 +362,7 @@ class LinearSVM(Machine):
             raise ValueError(f"X has values up to {abs(X).max():.1e}, so large that a score overflows {X.dtype}.")
         return home.give(scores.ravel() if scores.shape[1] == 1 else scores)
 
-    def _split_decision(self, X: Any) -> tuple[NDArray[np.floating], NDArray[np.floating], float]:
+    def _split_decision(self, X: MatrixLike) -> tuple[Floats, Floats, float]:
         """The parts of the score that come from rows of `classes_[1]` and of `classes_[0]`, and the intercept."""
         check_is_fitted(self)
         if self._half is None:
@@ -373,13 +376,13 @@ class LinearSVM(Machine):
 
     def _problem(
         self,
-        X: Any,
+        X: MatrixLike,
         y: NDArray[Any],
-        weight: NDArray[np.float64],
+        weight: Array,
         classes: NDArray[Any],
         which: int,
-        totals: NDArray[np.float64] | None = None,
-        density: NDArray[np.float64] | None = None,
+        totals: Array | None = None,
+        density: Array | None = None,
     ) -> tuple[Problem, float]:
         """The problem of one class against the rest, and the sign that turns its scores back."""
         task = binary_task(
@@ -437,7 +440,7 @@ def _go_on(control: Control, before: Any, place: int, problem: Problem, sign: fl
         control.alpha = alphas[place]
 
 
-def _half(problem: Problem, solution: Solution, sign: float) -> NDArray[np.float64]:
+def _half(problem: Problem, solution: Solution, sign: float) -> Array:
     """The part of w that comes from rows of the class in question."""
     alpha = solution.alpha
     if alpha is None:  # at an optimum the gradient tells

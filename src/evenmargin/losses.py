@@ -21,9 +21,10 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from . import _core
+from ._util.typing import Floats
 
 __all__ = ["LOSSES", "Blinex", "Hinge", "Log", "Loss", "SquaredHinge", "get_loss", "slopes", "values"]
 
@@ -215,7 +216,7 @@ def get_loss(loss: Any) -> Any:
     raise ValueError(f"loss={loss!r} is unknown; choose one of {known}, or give a loss object.")
 
 
-def values(loss: Any, margins: ArrayLike, labels: ArrayLike) -> NDArray[np.floating]:
+def values(loss: Any, margins: ArrayLike, labels: ArrayLike) -> Floats:
     """The loss of many margins at once, by the compiled loop.
 
     Examples
@@ -228,7 +229,7 @@ def values(loss: Any, margins: ArrayLike, labels: ArrayLike) -> NDArray[np.float
     return _vector(_core.loss_loops.values, loss, margins, labels)
 
 
-def slopes(loss: Any, margins: ArrayLike, labels: ArrayLike) -> NDArray[np.floating]:
+def slopes(loss: Any, margins: ArrayLike, labels: ArrayLike) -> Floats:
     """The slope of the loss at many margins at once, by the compiled loop.
 
     Examples
@@ -241,7 +242,7 @@ def slopes(loss: Any, margins: ArrayLike, labels: ArrayLike) -> NDArray[np.float
     return _vector(_core.loss_loops.slopes, loss, margins, labels)
 
 
-def _vector(loop: Any, loss: Any, margins: ArrayLike, labels: ArrayLike) -> NDArray[np.floating]:
+def _vector(loop: Any, loss: Any, margins: ArrayLike, labels: ArrayLike) -> Floats:
     margins = np.ascontiguousarray(margins)
     labels = np.ascontiguousarray(np.broadcast_to(labels, margins.shape), dtype=margins.dtype)
     out = np.empty_like(margins)

@@ -37,6 +37,7 @@ from ._input.checks import (
 from ._input.collections import elsewhere, is_dask
 from ._input.entry import Portable, enter, in_kind
 from ._util.threads import Workers, count_threads, one_blas_thread
+from ._util.typing import Array, Floats, Index, MatrixLike, VectorLike
 from .kernels import RBF, Function, Kernel, Precomputed, centre_of, get_kernel, kernel_matrix, prepared, reach
 
 __all__ = ["StratifiedNystroem"]
@@ -110,8 +111,8 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
     """
 
     components_: Any
-    component_indices_: NDArray[np.intp]
-    normalization_: NDArray[np.float64]
+    component_indices_: Index
+    normalization_: Array
     kernel_: Any
     n_features_in_: int
     feature_names_in_: NDArray[Any]
@@ -152,7 +153,7 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
         self.device = device
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> StratifiedNystroem:
+    def fit(self, X: MatrixLike, y: VectorLike = None, sample_weight: VectorLike = None) -> StratifiedNystroem:
         """Draw the landmarks.
 
         Parameters
@@ -197,7 +198,7 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
             self.normalization_ = self._normalization(X.dtype)
         return self
 
-    def transform(self, X: Any) -> NDArray[np.floating]:
+    def transform(self, X: MatrixLike) -> Floats:
         """The features of rows.
 
         Parameters
@@ -226,7 +227,7 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
         fitted = self.normalization_
         return fitted.device if self.device is None and arrays.is_tensor(fitted) else self.device
 
-    def _features(self, X: Any) -> NDArray[np.floating]:
+    def _features(self, X: MatrixLike) -> Floats:
         into = np.ascontiguousarray(arrays.to_host(self.normalization_).T)
         if isinstance(self.kernel_, Precomputed):
             return np.asarray(X[:, arrays.to_host(self.component_indices_)] @ into.astype(X.dtype))
@@ -277,9 +278,7 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
     def _n_features_out(self) -> int:
         return int(self.normalization_.shape[0])
 
-    def _counts(
-        self, sizes: NDArray[np.intp], share: NDArray[np.float64], classes: NDArray[Any], blind: bool
-    ) -> NDArray[np.intp]:
+    def _counts(self, sizes: Index, share: Array, classes: NDArray[Any], blind: bool) -> Index:
         """Landmarks of each class, from how many rows it has and which share of the weight."""
         if isinstance(self.stratify, Mapping):
             return _given_counts(self.stratify, sizes, classes)
@@ -288,7 +287,7 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
             return _even_counts(sizes, total)
         return _proportional_counts(sizes, share, total)
 
-    def _normalization(self, dtype: Any) -> NDArray[np.float64]:
+    def _normalization(self, dtype: Any) -> Array:
         """diag(λ)^(−1/2) · Uᵀ of the landmarks' kernel matrix, without what is lost in rounding."""
         L = arrays.to_host(self.components_)  # here: eigenvectors may turn their signs for another rounding
         if isinstance(self.kernel_, Precomputed):
@@ -307,7 +306,7 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
             )
         return np.ascontiguousarray((vectors[:, keep] / np.sqrt(values[keep])).T)
 
-    def _right(self, X: Any) -> tuple[Any, np.dtype[Any]]:
+    def _right(self, X: MatrixLike) -> tuple[Any, np.dtype[Any]]:
         """The landmarks made ready, and the precision of tiles: float64 where float32 would lose distances."""
         L, kernel, dtype = self.components_, self.kernel_, X.dtype
         L = arrays.Rows.put(L, X.device) if isinstance(X, arrays.Rows) else arrays.to_host(L)
@@ -319,7 +318,7 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
         return prepared(kernel, L, dtype, centre, budget=_HELD), dtype
 
 
-def _even_counts(sizes: NDArray[np.intp], total: int) -> NDArray[np.intp]:
+def _even_counts(sizes: Index, total: int) -> Index:
     """As many of each class; what a small one lacks comes from the others."""
     counts = np.zeros(sizes.size, np.intp)
     for place, k in enumerate(np.argsort(sizes, kind="stable")):
@@ -327,7 +326,7 @@ def _even_counts(sizes: NDArray[np.intp], total: int) -> NDArray[np.intp]:
     return counts
 
 
-def _proportional_counts(sizes: NDArray[np.intp], share: NDArray[np.float64], total: int) -> NDArray[np.intp]:
+def _proportional_counts(sizes: Index, share: Array, total: int) -> Index:
     """By weight, one of each class at the least; a class that is used up leaves the rest to the others."""
     counts = np.minimum(sizes, 1) if total >= np.count_nonzero(sizes) else np.zeros_like(sizes)
     for _ in range(total - int(counts.sum())):
@@ -337,7 +336,7 @@ def _proportional_counts(sizes: NDArray[np.intp], share: NDArray[np.float64], to
     return counts
 
 
-def _given_counts(stratify: Mapping[Any, Any], sizes: NDArray[np.intp], classes: NDArray[Any]) -> NDArray[np.intp]:
+def _given_counts(stratify: Mapping[Any, Any], sizes: Index, classes: NDArray[Any]) -> Index:
     unknown = sorted(set(stratify) - set(classes.tolist()), key=str)
     if unknown:
         raise ValueError(f"stratify has labels {unknown} that the rows have not; they have {classes.tolist()}.")
@@ -351,9 +350,7 @@ def _given_counts(stratify: Mapping[Any, Any], sizes: NDArray[np.intp], classes:
     return counts
 
 
-def _draw(
-    codes: NDArray[np.intp], weight: NDArray[np.float64], counts: NDArray[np.intp], rng: np.random.Generator
-) -> NDArray[np.intp]:
+def _draw(codes: Index, weight: Array, counts: Index, rng: np.random.Generator) -> Index:
     """Rows of each class, none twice, by chances that go with weights: those whose exponential clocks ring first."""
     with np.errstate(divide="ignore", over="ignore"):
         clock = rng.standard_exponential(codes.size) / weight

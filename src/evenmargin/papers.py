@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ._util.typing import Array
 from .density import DensityWeights
 from .kernel import KernelSVM
 from .kernels import RBF
@@ -184,7 +184,7 @@ def cost_sensitive_pegasos(
     return KernelSVM(kernel=kernel, gamma=gamma, solver=KernelSGD(project=project), **parts)
 
 
-def _printed_twice(totals: NDArray[np.float64]) -> NDArray[np.float64]:
+def _printed_twice(totals: Array) -> Array:
     """Class weights under which a step of class-balanced sampling weighs 1/(2 n of the class)."""
     return np.asarray(totals.sum() / (4.0 * totals**2))
 

@@ -16,11 +16,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from . import _core
 from ._device import arrays
+from ._util.typing import Array, Floats, MatrixLike
 from .kernels import Precomputed, kernel_dot
 from .losses import values
 
@@ -61,8 +61,8 @@ class Problem:
     """
 
     X: Any
-    y: NDArray[np.floating]
-    price: NDArray[np.float64]
+    y: Floats
+    price: Array
     loss: Any
     intercept: str | float | None = "free"
     radius: float = np.inf
@@ -106,33 +106,33 @@ class Problem:
         """The intercept where it is given, else 0."""
         return 0.0 if self.intercept is None or isinstance(self.intercept, str) else float(self.intercept)
 
-    def scores(self, w: NDArray[np.floating], b: float) -> NDArray[np.float64]:
+    def scores(self, w: Floats, b: float) -> Array:
         """x_i·w + b for every row, summed in the dtype of w."""
         out = np.empty(self.shape[0])
         _core.cd_loops.scores(self.rows, w, out)
         out += b
         return out
 
-    def scores_of(self, X: Any, w: NDArray[np.floating]) -> NDArray[np.floating]:
+    def scores_of(self, X: MatrixLike, w: Floats) -> Floats:
         """x·w for other rows, in their dtype."""
         return X @ w.astype(X.dtype, copy=False)
 
-    def combine(self, scale: NDArray[np.floating]) -> NDArray[np.float64]:
+    def combine(self, scale: Floats) -> Array:
         """Σ scale_i x_i, in float64."""
         w = np.zeros(self.shape[1])
         _core.cd_loops.weighted_rows(self.rows, scale, w)
         return w
 
-    def squared_norm(self, scale: NDArray[np.floating]) -> float:
+    def squared_norm(self, scale: Floats) -> float:
         """‖Σ scale_i x_i‖²."""
         w = self.combine(scale)
         return float(w @ w)
 
-    def penalty(self, w: NDArray[np.floating], b: float) -> float:
+    def penalty(self, w: Floats, b: float) -> float:
         w = w.astype(np.float64, copy=False)
         return 0.5 * float(w @ w) + (0.5 * b * b if self.augmented else 0.0)
 
-    def objective(self, w: NDArray[np.floating], b: float, scores: NDArray[np.float64] | None = None) -> float:
+    def objective(self, w: Floats, b: float, scores: Array | None = None) -> float:
         """F(w, b); `scores` are x_i·w + b where they are known."""
         if scores is None:
             scores = self.scores(w.astype(np.float64, copy=False), b)
@@ -165,14 +165,14 @@ class KernelProblem(Problem):
         """Entries of K, at most."""
         return self.X.shape[0] * self.X.shape[0]
 
-    def product(self, beta: NDArray[np.floating]) -> NDArray[np.float64]:
+    def product(self, beta: Floats) -> Array:
         """K β for all rows; the last one is remembered."""
         memory = self.__dict__.setdefault("_memory", {})
         if "beta" not in memory or not np.array_equal(memory["beta"], beta):
             memory.update(beta=np.array(beta), product=self.scores_of(self.X, beta))
         return np.asarray(memory["product"])
 
-    def scores_of(self, X: Any, w: NDArray[np.floating]) -> NDArray[np.floating]:
+    def scores_of(self, X: MatrixLike, w: Floats) -> Floats:
         some = np.flatnonzero(w)
         if isinstance(self.kernel, Precomputed):
             return kernel_dot(self.kernel, X[:, some], None, w[some])
@@ -181,13 +181,13 @@ class KernelProblem(Problem):
         dtype = np.float32 if away and X.shape[0] * some.size > EXACT else X.dtype
         return kernel_dot(self.kernel, X, self.X[some], w[some], dtype=dtype, workers=self.workers, compiled=True)
 
-    def scores(self, w: NDArray[np.floating], b: float) -> NDArray[np.float64]:
+    def scores(self, w: Floats, b: float) -> Array:
         return self.product(w) + b
 
-    def squared_norm(self, scale: NDArray[np.floating]) -> float:
+    def squared_norm(self, scale: Floats) -> float:
         return float(scale @ self.product(scale))
 
-    def penalty(self, w: NDArray[np.floating], b: float) -> float:
+    def penalty(self, w: Floats, b: float) -> float:
         return 0.5 * self.squared_norm(w) + (0.5 * b * b if self.augmented else 0.0)
 
 
@@ -195,14 +195,14 @@ class KernelProblem(Problem):
 class Solution:
     """Where a solver ended. `gap` is an upper bound on objective − optimum."""
 
-    coef: NDArray[np.floating]
+    coef: Floats
     intercept: float
     n_iter: int
     objective: float
     gap: float
     status: Status
     history: list[dict[str, float]] = field(default_factory=list)
-    alpha: NDArray[np.float64] | None = None
+    alpha: Array | None = None
 
     @property
     def relative_gap(self) -> float:

@@ -18,11 +18,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._util.typing import Array, Floats, Index
+
 __all__ = ["SAMPLERS", "ClassBalanced", "Given", "Sampler", "Uniform", "get_sampler", "hold_out"]
 
-Labels = NDArray[np.floating]
-Indices = NDArray[np.signedinteger]
-Take = Callable[[int], Indices]
+Take = Callable[[int], Index]
 
 
 def _kind(n: int) -> Any:
@@ -33,10 +33,10 @@ def _kind(n: int) -> Any:
 class Sampler(Protocol):
     """What a stochastic solver needs of a sampler."""
 
-    def frequency(self, y: Labels) -> NDArray[np.float64]:
+    def frequency(self, y: Floats) -> Array:
         """The probability of each row, per draw."""
 
-    def stream(self, y: Labels, rng: np.random.Generator) -> Take:
+    def stream(self, y: Floats, rng: np.random.Generator) -> Take:
         """A function that returns the next `count` indices."""
 
 
@@ -53,10 +53,10 @@ class Uniform:
     array([4, 3, 2, 1], dtype=int32)
     """
 
-    def frequency(self, y: Labels) -> NDArray[np.float64]:
+    def frequency(self, y: Floats) -> Array:
         return np.full(y.size, 1.0 / y.size)
 
-    def stream(self, y: Labels, rng: np.random.Generator) -> Take:
+    def stream(self, y: Floats, rng: np.random.Generator) -> Take:
         return lambda count: rng.integers(y.size, size=count, dtype=_kind(y.size))
 
 
@@ -73,15 +73,15 @@ class ClassBalanced:
     array([0.5  , 0.167, 0.167, 0.167])
     """
 
-    def frequency(self, y: Labels) -> NDArray[np.float64]:
+    def frequency(self, y: Floats) -> Array:
         positive = y > 0
         count = np.where(positive, positive.sum(), (~positive).sum())
         return np.asarray(0.5 / count)
 
-    def stream(self, y: Labels, rng: np.random.Generator) -> Take:
+    def stream(self, y: Floats, rng: np.random.Generator) -> Take:
         positive, negative = np.flatnonzero(y > 0), np.flatnonzero(y <= 0)
 
-        def take(count: int) -> Indices:
+        def take(count: int) -> Index:
             coin, place = rng.random((count, 2)).T
             chosen = np.where(
                 coin < 0.5,
@@ -116,10 +116,10 @@ class Given:
         if self.population is not None and not self.population >= 1:
             raise ValueError(f"Given: population={self.population!r} must be a number of rows, from 1.")
 
-    def frequency(self, y: Labels) -> NDArray[np.float64]:
+    def frequency(self, y: Floats) -> Array:
         return np.full(y.size, 1.0 / (self.population or y.size))
 
-    def stream(self, y: Labels, rng: np.random.Generator) -> Take:
+    def stream(self, y: Floats, rng: np.random.Generator) -> Take:
         indices = np.asarray(self.indices)
         whole = indices.ndim == 1 and indices.size > 0 and np.issubdtype(indices.dtype, np.integer)
         if not whole or indices.min() < 0 or indices.max() >= y.size:
@@ -127,7 +127,7 @@ class Given:
         indices = indices.astype(_kind(y.size))
         position = 0
 
-        def take(count: int) -> Indices:
+        def take(count: int) -> Index:
             nonlocal position
             chosen = np.take(indices, np.arange(position, position + count), mode="wrap")
             position = (position + count) % indices.size
@@ -149,9 +149,7 @@ def get_sampler(sampling: Any) -> Any:
     raise ValueError(f"sampling={sampling!r} is unknown; choose one of {known}, or give a sampler object.")
 
 
-def hold_out(
-    y: NDArray[Any], fraction: float, rng: np.random.Generator, *, stratify: bool
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def hold_out(y: NDArray[Any], fraction: float, rng: np.random.Generator, *, stratify: bool) -> tuple[Index, Index]:
     """The rows to train on, and a fraction to hold out: of each class at least one row, and not all.
 
     Parameters

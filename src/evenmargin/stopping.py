@@ -15,9 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._util.typing import Floats
+
 __all__ = ["AUCHalting", "WaitingTime", "improvement_waits", "roc_auc", "waiting_time"]
 
-Model = tuple[NDArray[np.floating], float]
+Model = tuple[Floats, float]
 
 
 def roc_auc(y: ArrayLike, scores: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
@@ -111,7 +113,7 @@ class AUCRun:
     def until_check(self, done: int) -> int:
         return self.every - done % self.every
 
-    def check(self, done: int, coef: NDArray[np.floating], intercept: float) -> bool:
+    def check(self, done: int, coef: Floats, intercept: float) -> bool:
         """Look at ROC-AUC; True to halt."""
         self.auc = roc_auc(self.y, self.problem.scores_of(self.X, coef), self.weight)
         # A single failure is judged against the last check, as the paper prints

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["minority_is_positive", "row_costs"]
+from ._util.typing import Array, Mask
 
-Array = NDArray[np.float64]
+__all__ = ["minority_is_positive", "row_costs"]
 
 
 def _balanced(totals: Array) -> Array:
@@ -32,7 +32,7 @@ _RULES: dict[str, Callable[[Array], Array]] = {"balanced": _balanced, "inverse":
 def row_costs(
     class_weight: Any,
     labels: NDArray[Any],
-    positive: NDArray[np.bool_],
+    positive: Mask,
     sample_weight: Array,
     totals: Array | None = None,
     classes: NDArray[Any] | None = None,
@@ -94,6 +94,6 @@ def _by_label(weights: Mapping[Any, Any], labels: NDArray[Any], classes: NDArray
     return np.array(each, dtype=np.float64)[np.searchsorted(classes, labels)]
 
 
-def minority_is_positive(positive: NDArray[np.bool_], sample_weight: Array) -> bool:
+def minority_is_positive(positive: Mask, sample_weight: Array) -> bool:
     """Whether the class marked True is the lighter one; on a tie it is."""
     return bool(sample_weight[positive].sum() <= sample_weight[~positive].sum())

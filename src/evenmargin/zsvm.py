@@ -48,13 +48,13 @@ from ._input.checks import (
 )
 from ._input.collections import by_blocks, refuse_dask
 from ._input.entry import Classifier, kind_of, on_device
+from ._util.typing import Array, Index, Mask, MatrixLike, VectorLike
 from .adjust import BestThreshold, BestZ, best_threshold, best_z, get_metric
 from .kernels import get_kernel, kernel_dot
 from .weights import minority_is_positive
 
 __all__ = ["ZAdjustedClassifier"]
 
-Array = NDArray[np.float64]
 
 _TILE = 2**22  # kernel values at a time: 32 MB
 _RESOLUTION = 1e-12  # rows whose scores are closer are apart by rounding only
@@ -196,7 +196,9 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> ZAdjustedClassifier:
+    def fit(
+        self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None, **fit_params: Any
+    ) -> ZAdjustedClassifier:
         """Fit the machine, unless it is fitted, and choose z or the threshold.
 
         Parameters
@@ -256,7 +258,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         return self
 
     @by_blocks
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: MatrixLike) -> Array:
         """Adjusted scores, above 0 for `classes_[1]`.
 
         Parameters
@@ -280,7 +282,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         return kind_of(X).give(score)
 
     @by_blocks
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
         """The class of each row; a score of exactly 0 is the majority's.
 
         Parameters
@@ -362,13 +364,13 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
     def _held_out(
         self,
         estimator: Any,
-        X: Any,
+        X: MatrixLike,
         y: NDArray[Any],
-        kept: NDArray[np.intp],
+        kept: Index,
         params: Any,
         split_params: Any,
         minority: int,
-    ) -> tuple[tuple[Array, ...], NDArray[np.intp]]:
+    ) -> tuple[tuple[Array, ...], Index]:
         """The parts of the scores of held-out rows, and which rows these are; rows of weight 0 are left out."""
         every, weighs = np.arange(y.size), np.isin(np.arange(y.size), kept)
         if isinstance(self.cv, Integral):
@@ -384,9 +386,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         parts = tuple(np.concatenate(part) for part in zip(*each, strict=True))
         return parts, np.concatenate([test for _, test in folds])
 
-    def _choose(
-        self, parts: tuple[Array, ...], positive: NDArray[np.bool_], weight: Array, metric: Any, fitted: Any
-    ) -> None:
+    def _choose(self, parts: tuple[Array, ...], positive: Mask, weight: Array, metric: Any, fitted: Any) -> None:
         best: BestZ | BestThreshold
         if self.method == "z":
             p, q = parts
@@ -424,7 +424,7 @@ def _unfrozen(estimator: Any) -> Any:
 
 
 def _fold(
-    method: str, estimator: Any, X: Any, y: NDArray[Any], train: Any, test: Any, params: Any, minority: int
+    method: str, estimator: Any, X: MatrixLike, y: NDArray[Any], train: Any, test: Any, params: Any, minority: int
 ) -> tuple[Array, ...]:
     """Fit on the training rows of a fold; the parts of the scores of its test rows."""
     X_train, y_train = safe_split(estimator, X, y, train)
@@ -435,7 +435,7 @@ def _fold(
     return _parts(method, estimator, X_test, minority)
 
 
-def _parts(method: str, estimator: Any, X: Any, minority: int) -> tuple[Array, ...]:
+def _parts(method: str, estimator: Any, X: MatrixLike, minority: int) -> tuple[Array, ...]:
     """(p, q), or the score alone for "threshold", with classes_[minority] as the positive class."""
     if method == "threshold":
         if hasattr(estimator, "decision_function"):
@@ -453,7 +453,7 @@ def _can_split(estimator: Any) -> bool:
     return hasattr(estimator, "_split_decision") or isinstance(estimator, SVC | NuSVC)
 
 
-def _split_decision(estimator: Any, X: Any) -> tuple[Array, Array, float]:
+def _split_decision(estimator: Any, X: MatrixLike) -> tuple[Array, Array, float]:
     """Terms of positive coefficients, of negative ones, and the intercept: their sum is the decision function."""
     estimator = _unfrozen(estimator)
     if isinstance(estimator, Pipeline):
@@ -466,7 +466,7 @@ def _split_decision(estimator: Any, X: Any) -> tuple[Array, Array, float]:
     return np.asarray(up, dtype=np.float64), np.asarray(down, dtype=np.float64), float(np.squeeze(intercept))
 
 
-def _svc_split(svc: Any, X: Any) -> tuple[Array, Array, float]:
+def _svc_split(svc: Any, X: MatrixLike) -> tuple[Array, Array, float]:
     """The same of scikit-learn's SVC with two classes, whose `dual_coef_` speaks of classes_[1]."""
     coef = svc.dual_coef_.toarray() if issparse(svc.dual_coef_) else np.asarray(svc.dual_coef_)
     signed = np.column_stack([np.maximum(coef.ravel(), 0.0), np.minimum(coef.ravel(), 0.0)])

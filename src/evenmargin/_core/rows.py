@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._util.typing import Floats, Index
 from ._bridge import bridge
 from ._jit import prefetch
 
@@ -19,7 +19,7 @@ from ._jit import prefetch
 class Dense(NamedTuple):
     """A C-contiguous matrix."""
 
-    X: NDArray[np.floating]
+    X: Floats
 
     def dot(self, i: int, w: Any) -> Any:
         total = w.dtype.type(0)
@@ -54,9 +54,9 @@ class Csr(NamedTuple):
     Python's meaning asks for, these loops are five times as fast.
     """
 
-    data: NDArray[np.floating]
-    indices: NDArray[np.signedinteger]
-    indptr: NDArray[np.signedinteger]
+    data: Floats
+    indices: Index
+    indptr: Index
 
     def dot(self, i: int, w: Any) -> Any:
         total = w.dtype.type(0)

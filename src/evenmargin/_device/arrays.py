@@ -26,6 +26,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._util.typing import Array, Floats
+
 __all__ = [
     "Home", "Rows", "dtype_of", "enough_memory", "entries_of_a_pass", "fetch", "find_device", "free_memory", "is_short",
     "is_tensor", "namespace", "native", "picked", "put", "readable", "release", "to_host", "too_large", "too_little",
@@ -232,7 +234,7 @@ class Rows:
     def __len__(self) -> int:
         return int(self.shape[0])
 
-    def host(self) -> NDArray[np.floating]:
+    def host(self) -> Floats:
         return np.asarray(to_host(self.tensor))
 
     def __array__(self, *_: Any, **__: Any) -> Any:
@@ -244,13 +246,13 @@ class Rows:
         total = sum(self._over(lambda _, some: some.sum(dim=0)))
         return np.asarray((to_host(total) / self.shape[0]).astype(self.dtype))
 
-    def squares(self, centre: NDArray[np.floating] | None = None) -> NDArray[np.float64]:
+    def squares(self, centre: Floats | None = None) -> Array:
         """‖x − centre‖² of each row in float64, on the host."""
         middle = None if centre is None else put(centre, self.device, np.float64)
         parts = self._over(lambda _, some: (some if middle is None else some.sub_(middle)).square_().sum(dim=1).cpu())
         return np.concatenate([part.numpy() for part in parts])
 
-    def variance(self, weight: NDArray[np.float64]) -> float:
+    def variance(self, weight: Array) -> float:
         """The variance of all entries, rows counted by their weight, in two passes."""
         w = put(weight, self.device, np.float64)
         total = float(weight.sum()) * self.shape[1]

@@ -16,8 +16,8 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._util.typing import Floats
 from .arrays import (
     PASS,
     Rows,
@@ -66,7 +66,7 @@ class Points:
         writes to `store` after the first one.
     """
 
-    def __init__(self, kernel: Any, rows: Rows, dtype: Any, centre: NDArray[np.floating] | None = None) -> None:
+    def __init__(self, kernel: Any, rows: Rows, dtype: Any, centre: Floats | None = None) -> None:
         store = padded(rows.shape[0], rows.shape[1] + kernel.extra, dtype, rows.device)
         self._hold(kernel, store, rows.shape[1], centre)
         middle = None if centre is None else put(centre, self.device, np.float64)
@@ -79,7 +79,7 @@ class Points:
                 self.left[i : i + step, : self.d] = some
                 kernel.complete(self.left[i : i + step], self.d)
 
-    def _hold(self, kernel: Any, store: Any, d: int, centre: NDArray[np.floating] | None) -> None:
+    def _hold(self, kernel: Any, store: Any, d: int, centre: Floats | None) -> None:
         self.kernel, self.store, self.d, self.centre = kernel, store, d, centre
         self.n, self.width, self.device = int(store.shape[0]), d + kernel.extra, store.device
         self.dtype = dtype_of(store)

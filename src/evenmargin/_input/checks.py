@@ -30,6 +30,7 @@ from sklearn.utils.validation import _get_feature_names as feature_names
 from sklearn.utils.validation import _num_samples as num_samples
 
 from .._device.arrays import Rows, to_host, too_large
+from .._util.typing import Array, Mask, MatrixLike, VectorLike
 from .collections import refuse_dask
 from .entry import FLOATS, canonical, enter
 
@@ -70,7 +71,7 @@ def validate_parameters(estimator: Any) -> None:
     estimator._validate_params()
 
 
-def check_same_kind(estimator: Any, X: Any, attribute: str, method: str) -> None:
+def check_same_kind(estimator: Any, X: MatrixLike, attribute: str, method: str) -> None:
     """scikit-learn's rule where dispatch is on: rows of the kind that `fit` had, and on the same device."""
     if check_same_namespace is not None and not isinstance(X, Rows):
         check_same_namespace(X, estimator, attribute=attribute, method=method)
@@ -86,7 +87,7 @@ def _check_on_device(estimator: Any, X: Rows, reset: bool) -> None:
     X.check(name, squared=reset)
 
 
-def validate_rows(estimator: Any, X: Any) -> Any:
+def validate_rows(estimator: Any, X: MatrixLike) -> Any:
     """X for prediction: dense or CSR, float32 or float64, the columns of the fit."""
     if isinstance(X, Rows):
         _check_on_device(estimator, X, reset=False)
@@ -96,8 +97,8 @@ def validate_rows(estimator: Any, X: Any) -> Any:
 
 
 def validate_training(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool = True
-) -> tuple[Any, NDArray[Any], NDArray[np.float64], NDArray[Any]]:
+    estimator: Any, X: MatrixLike, y: VectorLike, sample_weight: VectorLike, *, reset: bool = True
+) -> tuple[Any, NDArray[Any], Array, NDArray[Any]]:
     """X (C-contiguous or canonical CSR, or Rows), labels, weights and classes for training."""
     refuse_dask(X)
     refuse_dask(y, "y")
@@ -126,7 +127,7 @@ def validate_training(
     return X, np.asarray(y), weight, classes
 
 
-def _training_weight(sample_weight: Any, n: int) -> NDArray[np.float64]:
+def _training_weight(sample_weight: VectorLike, n: int) -> Array:
     rows = np.empty((n, 1))
     if isinstance(sample_weight, np.ndarray) and sample_weight.ndim == 0:
         sample_weight = float(sample_weight)
@@ -149,8 +150,8 @@ def validate_table(estimator: Any, table: Any) -> Any:
 
 
 def validate_table_training(
-    estimator: Any, table: Any, y: Any, sample_weight: Any
-) -> tuple[Any, NDArray[Any], NDArray[np.float64], NDArray[Any], NDArray[np.bool_]]:
+    estimator: Any, table: Any, y: VectorLike, sample_weight: VectorLike
+) -> tuple[Any, NDArray[Any], Array, NDArray[Any], Mask]:
     """A table, labels, weights and classes for training without rows of weight 0, and which rows are left."""
     if hasattr(table, "iloc"):
         validate_data(estimator, table, skip_check_array=True)
@@ -197,7 +198,7 @@ def validate_aside(estimator: Any, rows: Any, classes: NDArray[Any], like: Any =
     return X, y
 
 
-def check_magnitude(X: Any) -> None:
+def check_magnitude(X: MatrixLike) -> None:
     """Refuse values whose squares, summed and weighted, would overflow."""
     entries = X.data if issparse(X) else X.ravel()
     limit = float(np.finfo(X.dtype).max) ** (1.0 / 3.0)
@@ -210,8 +211,8 @@ def check_magnitude(X: Any) -> None:
 
 
 def drop_weightless(
-    X: Any, y: NDArray[Any], weight: NDArray[np.float64], classes: NDArray[Any]
-) -> tuple[Any, NDArray[Any], NDArray[np.float64], NDArray[Any]]:
+    X: MatrixLike, y: NDArray[Any], weight: Array, classes: NDArray[Any]
+) -> tuple[Any, NDArray[Any], Array, NDArray[Any]]:
     """Rows of weight 0 are no rows; the rest must hold two classes."""
     keep = weight > 0
     if not keep.any():
@@ -233,7 +234,7 @@ def seed_from(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
-def check_labels(y: Any) -> NDArray[Any]:
+def check_labels(y: VectorLike) -> NDArray[Any]:
     """The labels of rows, of one type, none missing."""
     refuse_dask(y, "y")
     try:
@@ -246,7 +247,7 @@ def check_labels(y: Any) -> NDArray[Any]:
     return np.asarray(y)
 
 
-def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64]:
+def check_weights(sample_weight: VectorLike, n: int) -> Array:
     """One finite weight for each row, none below 0; 1 by default, and one number is that of every row."""
     if sample_weight is None:
         return np.ones(n)

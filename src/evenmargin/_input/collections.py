@@ -11,12 +11,14 @@ from functools import wraps
 from importlib import import_module
 from typing import Any, TypeVar
 
+from .._util.typing import MatrixLike
+
 __all__ = ["by_blocks", "elsewhere", "is_dask", "refuse_dask"]
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-def is_dask(X: Any) -> bool:
+def is_dask(X: MatrixLike) -> bool:
     """Whether X is a dask array, frame or series; what else dask computes is refused, as its shape is not known."""
     if type(X).__module__.partition(".")[0] not in ("dask", "distributed"):
         return False
@@ -28,7 +30,7 @@ def is_dask(X: Any) -> bool:
     return True
 
 
-def refuse_dask(X: Any, name: str = "X") -> None:
+def refuse_dask(X: MatrixLike, name: str = "X") -> None:
     """Where rows must be in memory: a whole table is not loaded unasked. Labels and weights are where rows are."""
     if is_dask(X) and name != "X":
         raise TypeError(
@@ -59,7 +61,7 @@ def by_blocks(method: _Method) -> _Method:
     """A method of rows; of a dask collection it gives a lazy array, block by block."""
 
     @wraps(method)
-    def wrapped(self: Any, X: Any) -> Any:
+    def wrapped(self: Any, X: MatrixLike) -> Any:
         return elsewhere("over_blocks")(self, method.__name__, X) if is_dask(X) else method(self, X)
 
     return wrapped  # type: ignore[return-value]

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_array
 
 from .._device import arrays
 from .._device.arrays import Home, Rows, enough_memory, find_device, is_tensor, readable, to_host
+from .._util.typing import MatrixLike, VectorLike
 from .collections import elsewhere, is_dask, refuse_dask
 
 __all__ = ["FLOATS", "Classifier", "Portable", "canonical", "enter", "in_kind", "kind_of", "on_device"]
@@ -29,7 +30,7 @@ FLOATS = (np.float64, np.float32)
 # --- in ---
 
 
-def kind_of(X: Any) -> Home:
+def kind_of(X: MatrixLike) -> Home:
     """What X is, so that results go back in kind: NumPy, or tensors on its device.
 
     As scikit-learn has it, a tensor counts as one if array API dispatch is on; one on
@@ -48,7 +49,7 @@ def kind_of(X: Any) -> Home:
     return Home()
 
 
-def enter(X: Any, device: Any = None, plain: bool = False) -> tuple[Any, Home]:
+def enter(X: MatrixLike, device: Any = None, plain: bool = False) -> tuple[Any, Home]:
     """X as the inside takes it, a host array or `Rows` on a device, and what it was.
 
     Parameters
@@ -85,7 +86,7 @@ def enter(X: Any, device: Any = None, plain: bool = False) -> tuple[Any, Home]:
     return rows, home
 
 
-def canonical(X: Any) -> Any:
+def canonical(X: MatrixLike) -> Any:
     """A CSR matrix that compiled loops can trust: indices in range, none twice in a row."""
     try:
         X.check_format(full_check=True)
@@ -97,7 +98,7 @@ def canonical(X: Any) -> Any:
     return X
 
 
-def on_device(estimator: Any, X: Any, settings: Iterable[Mapping[str, Any]] = ()) -> bool:
+def on_device(estimator: Any, X: MatrixLike, settings: Iterable[Mapping[str, Any]] = ()) -> bool:
     """Whether fits of the estimator, with any of these settings, run on a device, which does one thing at a time.
 
     More processes would each take memory there for themselves.
@@ -167,7 +168,7 @@ class Portable:
 class Classifier(ClassifierMixin):  # type: ignore[misc]
     """scikit-learn's mixin, whose score takes labels from anywhere."""
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> float:
         """The share of rows whose class is predicted, counted by weight.
 
         Parameters

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .._util.typing import Array, Floats, Index
+
 __all__ = ["Rows", "Used", "distinct_rows", "rows_of_each", "working_rows"]
 
-Array = NDArray[np.float64]
 
 _OFTEN = 10  # copies of a row in the table from which it is as many rows, that may be in several folds
 _HEAVY = 1_000.0  # weight of a row on average, up to which it is a number of rows
@@ -29,7 +30,7 @@ class Rows:
     y: NDArray[Any]
     weight: Array
     count: Array
-    inverse: NDArray[np.intp]
+    inverse: Index
 
 
 def distinct_rows(X: Array, y: NDArray[Any], weight: Array) -> Rows:
@@ -58,7 +59,7 @@ def distinct_rows(X: Array, y: NDArray[Any], weight: Array) -> Rows:
     return Rows(X[first], y[first], (total / times).repeat(times), (count / times).repeat(times), inverse)
 
 
-def _keys(X: NDArray[np.floating]) -> NDArray[np.uint64]:
+def _keys(X: Floats) -> NDArray[np.uint64]:
     """A number for each row that depends on what is in it only."""
     rows = pd.DataFrame(X + X.dtype.type(0))  # one zero, not two
     return pd.util.hash_pandas_object(rows, index=False).to_numpy()
@@ -68,18 +69,18 @@ def _keys(X: NDArray[np.floating]) -> NDArray[np.uint64]:
 class Used:
     """The rows to learn from: which, at which weights, and how many rows of the table they are."""
 
-    index: NDArray[np.intp]
+    index: Index
     weight: Array
     count: Array
 
-    def place(self, rows: Rows) -> NDArray[np.intp]:
+    def place(self, rows: Rows) -> Index:
         """Where each row of the table is among these; −1 if it is not."""
         place = np.full(rows.y.size, -1)
         place[self.index] = np.arange(self.index.size)
         return place[rows.inverse]
 
 
-def rows_of_each(sizes: NDArray[np.intp], most: int) -> int:
+def rows_of_each(sizes: Index, most: int) -> int:
     """How many rows of a class to take: as many of each, but what a small class leaves goes to the others."""
     quota = most
     if sizes.sum() > most:

@@ -14,16 +14,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from .._device.arrays import is_tensor, readable, to_host
+from .._util.typing import Array, MatrixLike
 
 __all__ = ["MISSING", "OTHER", "TableEncoder", "as_days", "as_numbers", "as_table", "as_words", "is_number", "named"]
 
-Array = NDArray[np.float64]
 
 _CATEGORIES = 50  # columns that one column of categories may become
 _RARE = 5  # weight of a category below which it shares a column with the other rare ones
@@ -33,7 +32,7 @@ _NUMBERS = ("integer", "floating", "mixed-integer-float", "boolean", "decimal")
 _DATES = ("date", "datetime", "datetime64", "period", "timedelta", "timedelta64")
 
 
-def as_table(X: Any) -> Any:
+def as_table(X: MatrixLike) -> Any:
     """A pandas frame for frames, lists and arrays of objects; other arrays are left to scikit-learn's checks."""
     if isinstance(X, pd.DataFrame):
         named(X)  # or it is refused

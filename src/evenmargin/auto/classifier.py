@@ -36,6 +36,7 @@ from .._tables.encoder import TableEncoder, as_table
 from .._tables.frames import FramesTravel
 from .._util.progress import progress_bars
 from .._util.threads import Workers, count_threads
+from .._util.typing import Array, Mask, MatrixLike, VectorLike
 from ..operating import Objective, get_objective
 from ..solvers.one_vs_rest import one_vs_rest
 from ..weights import minority_is_positive
@@ -44,8 +45,6 @@ from .detector import Detector
 
 __all__ = ["EvenMarginClassifier", "Summary"]
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 _ROWS = 100_000  # to learn from, at most: all of the rare class, if it is up to half of them
 _PER_SECOND = 1_000  # rows to learn from, for each second of time
@@ -205,7 +204,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> EvenMarginClassifier:
+    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> EvenMarginClassifier:
         """Learn from a table; of a large one, or of dask collections, from a sample (see Notes).
 
         Parameters
@@ -292,7 +291,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         return self
 
     @by_blocks
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: MatrixLike) -> Array:
         """How far the score is above the boundary: positive for `classes_[1]`, or for each class.
 
         Parameters
@@ -307,7 +306,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         return self._distances(self._scores(X))
 
     @by_blocks
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
         """The class on whose side of its boundary a row is, or furthest of several.
 
         Parameters
@@ -321,7 +320,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         return self._called(self.decision_function(X))
 
     @by_blocks
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: MatrixLike) -> Array:
         """Calibrated probabilities of the classes; of two, strictly increasing in the score.
 
         Parameters
@@ -336,7 +335,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         return self._shares(self._scores(X))
 
     @by_blocks
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: MatrixLike) -> Array:
         """Logarithms of `predict_proba`.
 
         Parameters
@@ -349,7 +348,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         """
         return np.log(self.predict_proba(X))
 
-    def assess(self, X: Any) -> pd.DataFrame:
+    def assess(self, X: MatrixLike) -> pd.DataFrame:
         """`predict`, `predict_proba` and `decision_function` in the time of one of them.
 
         Parameters
@@ -555,7 +554,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         shares = np.column_stack(own)
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
-    def _scores(self, X: Any) -> list[Array]:
+    def _scores(self, X: MatrixLike) -> list[Array]:
         numbers = self._encoder.transform(validate_table(self, as_table(X)))
         elements = numbers.shape[0] * self._detectors[0].committee.members[0].machine.support.shape[0]
         with Workers(1 if elements < 100_000 else count_threads(self.n_jobs)) as workers:

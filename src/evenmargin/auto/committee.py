@@ -29,12 +29,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 from scipy.special import expit, ndtr
 
 from .._input.checks import ConvergenceWarning
 from .._util.threads import Workers
+from .._util.typing import Array, Index, Mask, Single
 from ..kernels import RBF, Exponential, Kernel, kernel_dot, kernel_matrix
 from ..linear import LinearSVM
 from ..nystroem import StratifiedNystroem
@@ -45,10 +45,6 @@ from .views import PiecewiseLinear, QuantileNormal, Standard, View
 
 __all__ = ["LENSES", "Case", "Committee", "Lens", "Look", "Plan", "assemble", "some_rows"]
 
-Array = NDArray[np.float64]
-Single = NDArray[np.float32]
-Index = NDArray[np.intp]
-Mask = NDArray[np.bool_]
 
 CS = (1.0, 10.0)  # to choose from
 _FOCUS = (0.4, 1.0)  # g and C of the machine whose slopes weight the columns

@@ -10,16 +10,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from .._util.threads import Workers
+from .._util.typing import Array, Mask
 from ..operating import Calibrator, Choice, Objective, choose_threshold, metric_interval, operating_curve
 from .committee import Committee
 
 __all__ = ["ESTIMATES", "Detector"]
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 _PARTS = 5  # that are cut where the others say; two folds of ten are one part, as each cut takes time
 ESTIMATES = ("gmean", "recall", "specificity", "precision", "f1", "roc_auc")

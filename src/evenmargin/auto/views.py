@@ -13,13 +13,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
+
+from .._util.typing import Array, Single
 
 __all__ = ["FAR", "PiecewiseLinear", "QuantileNormal", "Standard", "View"]
 
-Array = NDArray[np.float64]
-Single = NDArray[np.float32]
 
 FAR = 10.0  # standard deviations at which a standardised value is clipped
 _TAIL = 3.0  # normal quantiles at which a value is clipped

@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .._util.typing import Mask
 from ._content import PLURAL, content_of, lost_note
 from ._reading import InputError, hint, near, quoted
 from ._schema import AS_ASKED, Column, Schema
@@ -58,7 +59,7 @@ class Prepared:
     y: NDArray[Any]
     schema: Schema
     notes: list[str]
-    rows: NDArray[np.bool_]
+    rows: Mask
     positive: Any
 
 
@@ -267,7 +268,7 @@ def _left_out_notes(left_out: Mapping[str, str]) -> list[str]:
     return [f"Left out: {_why(noticed)}."] if noticed else []
 
 
-def _telling_notes(X: pd.DataFrame, found: NDArray[np.bool_], target: str) -> list[str]:
+def _telling_notes(X: pd.DataFrame, found: Mask, target: str) -> list[str]:
     """Columns that give the answer away: each value, or whether there is one, belongs to one class only."""
     notes = []
     for name in X.columns:

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.preprocessing import StandardScaler
 
 from .._tables.encoder import TableEncoder
 from .._util.files import check_place
+from .._util.typing import Array, Index, Mask
 from ..auto import EvenMarginClassifier
 from ..operating import Objective, choose_threshold, get_objective
 from ._arguments import parse_objective, parse_time
@@ -31,8 +31,6 @@ from ._writing import check_ending, writing
 
 __all__ = ["PEERS", "Peer", "compare"]
 
-Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 OURS = "EvenMarginClassifier"
 
@@ -56,7 +54,7 @@ class Peer:
     def here(self) -> bool:
         return find_spec(self.home.split(".")[0]) is not None
 
-    def make(self, y: NDArray[np.bool_], seed: int, jobs: int | None) -> Any:
+    def make(self, y: Mask, seed: int, jobs: int | None) -> Any:
         options = dict(self.options)
         if "scale_pos_weight" in options:
             options["scale_pos_weight"] = float((~y).sum() / y.sum())
@@ -90,14 +88,14 @@ class Trial:
     """The same rows, folds and objective for everyone."""
 
     X: pd.DataFrame
-    y: NDArray[np.bool_]
+    y: Mask
     goal: Any
     seconds: Any
     seed: int
     jobs: int | None
     tune: bool
 
-    def ours(self, train: Rows, test: Rows) -> tuple[Array, NDArray[np.bool_]]:
+    def ours(self, train: Index, test: Index) -> tuple[Array, Mask]:
         """Scores of the test rows, and which are called positive, by EvenMarginClassifier."""
         model = EvenMarginClassifier(
             self.goal, time_budget=self.seconds, pos_label=True, random_state=self.seed, n_jobs=self.jobs
@@ -105,7 +103,7 @@ class Trial:
         verdict = model.fit(self.X.iloc[train], self.y[train]).assess(self.X.iloc[test])
         return verdict["score"].to_numpy(), verdict["prediction"].to_numpy()
 
-    def theirs(self, peer: Peer, train: Rows, test: Rows) -> tuple[Array, NDArray[np.bool_]]:
+    def theirs(self, peer: Peer, train: Index, test: Index) -> tuple[Array, Mask]:
         """The same by a peer, at its own cut or, tuned, at the best one on folds of the training rows."""
         encoder = TableEncoder().fit(self.X.iloc[train], np.ones(len(train)))
         known, new = encoder.transform(self.X.iloc[train]), encoder.transform(self.X.iloc[test])
@@ -141,7 +139,7 @@ def compare(
     if slow:
         voice.note(f"Left out, as {len(y):,} rows would take too long: {', '.join(slow)}.")
     trial = Trial(lesson.X, y, goal, seconds, seed, jobs, tune)
-    methods: dict[str, Callable[[Rows, Rows], Any]] = {OURS: trial.ours}
+    methods: dict[str, Callable[[Index, Index], Any]] = {OURS: trial.ours}
     methods |= {peer.name: partial(trial.theirs, peer) for peer in peers if peer.name not in slow}
     splits = list(StratifiedKFold(folds, shuffle=True, random_state=seed).split(lesson.X, y))
     results, stopped = {}, False
@@ -182,7 +180,7 @@ def _chosen(only: list[str]) -> list[Peer]:
     return chosen
 
 
-def _folds(voice: Voice, y: NDArray[np.bool_], folds: int) -> int:
+def _folds(voice: Voice, y: Mask, folds: int) -> int:
     least = int(min(y.sum(), (~y).sum()))
     if least < 4:
         raise InputError(f"The rarer class has {least} rows: a comparison needs four, better forty.")
@@ -192,7 +190,7 @@ def _folds(voice: Voice, y: NDArray[np.bool_], folds: int) -> int:
 
 
 def _judged(
-    method: Callable[[Rows, Rows], Any], y: NDArray[np.bool_], splits: list[tuple[Rows, Rows]],
+    method: Callable[[Index, Index], Any], y: Mask, splits: list[tuple[Index, Index]],
     advance: Callable[[], None],
 ) -> dict[str, float]:  # fmt: skip
     """Counts over all folds, and means of areas and seconds."""
@@ -218,7 +216,7 @@ def _judged(
 
 
 def _tell(
-    voice: Voice, results: dict[str, dict[str, float]], goal: Objective, y: NDArray[np.bool_], folds: int, tune: bool
+    voice: Voice, results: dict[str, dict[str, float]], goal: Objective, y: Mask, folds: int, tune: bool
 ) -> None:  # fmt: skip
     counts = {name: [np.array([row[key]]) for key in ("tp", "fn", "fp", "tn")] for name, row in results.items()}
     ranks = {name: float(goal.rank(*own)[0]) for name, own in counts.items()}

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .._util.typing import Array, Index, Mask
 from ._reading import MISSING, InputError, quoted
 
-__all__ = ["PLURAL", "TRUTH", "Codes", "Content", "as_number", "coded", "content_of", "lost_note", "own_kind"]
+__all__ = ["PLURAL", "TRUTH", "Content", "Index", "as_number", "coded", "content_of", "lost_note", "own_kind"]
 
-Codes = NDArray[np.intp]
 
 _SHARE = 0.9  # of the values that decide what a column is
 _ID_ROWS = 50  # rows from which different values make an id
@@ -51,7 +51,7 @@ class Content:
     lost: Counter[str] = field(default_factory=Counter)  # values that count as missing
     strange: int = 0  # how many of these are not of the kind; others are infinite, or of the year 9999
 
-    def series(self, rows: NDArray[np.bool_] | None) -> pd.Series:
+    def series(self, rows: Mask | None) -> pd.Series:
         values = self.values if rows is None or rows.all() else self.values[rows]
         if self.words is None:
             return pd.Series(values)
@@ -71,7 +71,7 @@ class Content:
         known, often = set(vocabulary), np.bincount(self.values[self.values >= 0], minlength=self.words.size)
         return Counter({str(word): int(k) for word, k in zip(self.words, often, strict=True) if word not in known})
 
-    def useless(self, rows: NDArray[np.bool_]) -> str:
+    def useless(self, rows: Mask) -> str:
         """Why nothing can be learned from it, if so."""
         if self.kind == "nested":
             return "lists, structures or bytes"
@@ -177,7 +177,7 @@ def own_kind(column: pd.Series) -> str:
     return "number" if inferred in _NUMBERS else "date" if inferred in _DATES else ""
 
 
-def _floats(column: pd.Series) -> NDArray[np.float64]:
+def _floats(column: pd.Series) -> Array:
     """A column of numbers as float64; spans in days."""
     if column.dtype.kind == "m":
         column = column / pd.Timedelta(days=1)
@@ -188,7 +188,7 @@ def _floats(column: pd.Series) -> NDArray[np.float64]:
     return column.to_numpy(np.float64, na_value=np.nan)
 
 
-def _finite(values: NDArray[np.float64]) -> Content:
+def _finite(values: Array) -> Content:
     if values.size and values.min() > -_LARGEST and values.max() < _LARGEST:  # neither is NaN, most often
         return Content("number", values, None, values.size)
     count = int(np.count_nonzero(~np.isnan(values)))
@@ -223,7 +223,7 @@ def _nanoseconds(values: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
     return np.where(inside, values, np.datetime64("NaT")).astype("datetime64[ns]")
 
 
-def coded(column: pd.Series) -> tuple[Codes, list[str]]:
+def coded(column: pd.Series) -> tuple[Index, list[str]]:
     """Words without spaces around them, and for each row which one it has; -1 for none."""
     codes, values = pd.factorize(column.astype(object))
     words = [_word(value).strip() for value in values]
@@ -249,13 +249,13 @@ def as_number(word: str) -> float:
         return np.nan
 
 
-def _parse_numbers(words: list[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _parse_numbers(words: list[str]) -> tuple[Array, Mask]:
     """Numbers that can be used, and which words are numbers."""
     values = np.array([as_number(word) for word in words], dtype=np.float64)
     return np.where(np.abs(values) < _LARGEST, values, np.nan), ~np.isnan(values)
 
 
-def _parse_dates(words: list[str]) -> tuple[NDArray[np.datetime64], NDArray[np.bool_]]:
+def _parse_dates(words: list[str]) -> tuple[NDArray[np.datetime64], Mask]:
     """Dates that can be used, and which words are written like dates."""
     fits = np.array([_DATE.fullmatch(word) is not None for word in words], dtype=bool)
     if not fits.any():

@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 from .. import EvenMarginClassifier, KernelSVM, LinearSVM, papers
 from .._util.files import check_place
+from .._util.typing import Array, Mask
 from ..report import write_report
 from ._fit import made_by, tell_estimates
 from ._voice import Voice
@@ -92,9 +93,7 @@ def demo(voice: Voice, *, out: Path, seed: int) -> None:
     voice.say(f"report: {out}  (open it in a browser)")
 
 
-def _figures(
-    machine: Any, X: NDArray[np.float64], y: NDArray[np.bool_], folds: list[tuple[NDArray[Any], NDArray[Any]]]
-) -> dict[str, float]:
+def _figures(machine: Any, X: Array, y: Mask, folds: list[tuple[NDArray[Any], NDArray[Any]]]) -> dict[str, float]:
     """Figures on rows that were held out, and the mean seconds of a fit."""
     counts, areas, seconds = np.zeros((2, 2)), [], []
     machine.fit(X[folds[0][0]], y[folds[0][0]])  # load the compiled loops before the clock runs

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from .. import persistence
 from .._util.files import check_place
+from .._util.typing import Array
 from ..auto import EvenMarginClassifier
 from ..operating import expected_cost, get_objective
 from ._arguments import parse_objective, parse_time
@@ -55,7 +56,7 @@ class Lesson:
     name: str
     X: pd.DataFrame
     y: NDArray[Any]
-    weight: NDArray[np.float64] | None
+    weight: Array | None
     schema: Schema
     positive: Any
     notes: list[str]
@@ -89,7 +90,7 @@ def _ids(frame: pd.DataFrame, schema: Schema) -> NDArray[Any] | None:
 
 def take_weights(
     frame: pd.DataFrame, column: str | None, name: str, target: str | None = None
-) -> tuple[pd.DataFrame, NDArray[np.float64] | None]:
+) -> tuple[pd.DataFrame, Array | None]:
     """The frame without its column of weights, and the weights."""
     if column is None:
         return frame, None

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from .._util.files import check_place
+from .._util.typing import MatrixLike
 from ..auto import EvenMarginClassifier
 from ._models import Loaded, open_model
 from ._reading import InputError, open_table
@@ -78,7 +79,7 @@ class Judge:
         if threshold is not None:
             self._check(threshold)
 
-    def __call__(self, X: Any) -> pd.DataFrame:
+    def __call__(self, X: MatrixLike) -> pd.DataFrame:
         if isinstance(self.model, EvenMarginClassifier):
             verdict = self.model.assess(X)
             columns = {name: verdict[name].to_numpy() for name in verdict}
@@ -103,7 +104,7 @@ class Judge:
         """Rows that are called positive."""
         return int(np.count_nonzero(verdict["prediction"] == self.positive)) if self.two else 0
 
-    def _columns(self, X: Any) -> dict[str, Any]:
+    def _columns(self, X: MatrixLike) -> dict[str, Any]:
         columns: dict[str, Any] = {}
         place = 1 if not self.two or self.classes[1] == self.positive else 0
         if self.probable:

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._util.files import check_place
+from .._util.typing import Mask
 from ..auto import EvenMarginClassifier
 from ..operating import get_objective
 from ..report import write_report
@@ -92,7 +93,7 @@ def _target(loaded: Loaded, target: str | None) -> str:
     return named
 
 
-def _answers(frame: pd.DataFrame, loaded: Loaded, target: str | None) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _answers(frame: pd.DataFrame, loaded: Loaded, target: str | None) -> tuple[NDArray[Any], Mask]:
     """The label of each row in the model's words, and where there is one."""
     name = _target(loaded, target)
     if loaded.schema is not None:

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ._content import TRUTH, Codes, as_number, coded, own_kind
+from .._util.typing import Index, Mask
+from ._content import TRUTH, as_number, coded, own_kind
 from ._reading import InputError, hint, near, quoted
 from ._schema import Schema
 
@@ -24,7 +25,7 @@ class Answer:
     """The labels of a table; see `Schema`."""
 
     y: NDArray[Any]
-    known: NDArray[np.bool_]
+    known: Mask
     type: str
     positive: str
     others: tuple[str, ...]
@@ -59,7 +60,7 @@ class Answer:
         return _labelled(np.zeros(1, np.intp), [word], self.type)[0].item()
 
 
-def _label_words(column: pd.Series) -> tuple[Codes, list[str], str]:
+def _label_words(column: pd.Series) -> tuple[Index, list[str], str]:
     """Labels by code, and whether they are truth values, whole numbers or text; 1 and 1.0 are one label."""
     if own_kind(column) == "nested":
         raise InputError(f"The target {column.name!r} holds lists or bytes: a column with one label a row is wanted.")
@@ -75,7 +76,7 @@ def _label_words(column: pd.Series) -> tuple[Codes, list[str], str]:
     return np.where(codes >= 0, again[codes], -1), list(different), kind
 
 
-def _labelled(codes: Codes, words: list[str], kind: str) -> NDArray[Any]:
+def _labelled(codes: Index, words: list[str], kind: str) -> NDArray[Any]:
     """Labels in the type that they have in y."""
     if kind == "bool":
         return np.array([word == "True" for word in words])[codes]
@@ -132,7 +133,7 @@ def _counted(counts: dict[str, int], most: int = 8) -> str:
     return ", ".join(f"{word!r} ({count:,})" for word, count in ordered[:most]) + more
 
 
-def labels(frame: pd.DataFrame, schema: Schema) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def labels(frame: pd.DataFrame, schema: Schema) -> tuple[NDArray[Any], Mask]:
     """Labels as in the training, and which rows have one; others have any.
 
     Examples

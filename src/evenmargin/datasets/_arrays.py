@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._util.typing import Index
+
 __all__ = ["Arrays", "checksum", "in_canonical_order", "one_hot", "read", "write"]
 
 Arrays = dict[str, NDArray[Any]]
@@ -66,7 +68,7 @@ def checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
     return total.hexdigest()
 
 
-def in_canonical_order(X: NDArray[Any], rows: NDArray[np.intp]) -> NDArray[np.intp]:
+def in_canonical_order(X: NDArray[Any], rows: Index) -> Index:
     """These rows ordered by content, so that a draw from them is the same however a file orders its rows."""
     digests = [*_digests(X[rows])]
     return rows[sorted(range(len(rows)), key=digests.__getitem__)]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._util.typing import Index
 from . import _openml
 from ._arrays import Arrays, in_canonical_order
 from ._openml import Source
@@ -73,7 +74,7 @@ def _swapped(arrays: Arrays, random_state: Any) -> Arrays:
     return {"X": arrays["X_test"], "y": arrays["y_test"], "X_test": arrays["X"], "y_test": arrays["y"]}
 
 
-def _draw(X: NDArray[Any], rows: NDArray[np.intp], count: int, generator: Any) -> NDArray[np.intp]:
+def _draw(X: NDArray[Any], rows: Index, count: int, generator: Any) -> Index:
     if len(rows) < count:
         raise ValueError(
             f"The paper's version needs {count} rows of a class that has {len(rows)} here: use stored=True."

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._util.typing import Mask
 from ._arrays import Arrays, one_hot
 
 if TYPE_CHECKING:
@@ -102,11 +103,11 @@ def _plain(value: object) -> str:
     return str(value).strip("'\" ").casefold()
 
 
-def _signs(positive: NDArray[np.bool_]) -> NDArray[np.int8]:
+def _signs(positive: Mask) -> NDArray[np.int8]:
     return np.where(positive, 1, -1).astype(np.int8)
 
 
-def first_of_its_kind(X: NDArray[Any]) -> NDArray[np.bool_]:
+def first_of_its_kind(X: NDArray[Any]) -> Mask:
     """A mask of rows that are not copies of earlier ones."""
     mask = np.zeros(len(X), dtype=bool)
     mask[np.unique(X, axis=0, return_index=True)[1]] = True

@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._device import arrays, products
+from .._util.typing import Array, Floats, Index
 from ..kernels import Linear, kernel_dot
 
 __all__ = ["exact_on_device", "fourier_on_device"]
 
-Array = NDArray[np.float64]
 
-
-def exact_on_device(points: products.Points, codes: NDArray[np.intp], share: Array) -> Array:
+def exact_on_device(points: products.Points, codes: Index, share: Array) -> Array:
     """Σ_j ±share_j K_ij for every row, + where i and j have the same code.
 
     Up to two codes take one product with a vector of both signs. More take one
@@ -41,9 +40,7 @@ def exact_on_device(points: products.Points, codes: NDArray[np.intp], share: Arr
     return found
 
 
-def fourier_on_device(
-    X: arrays.Rows, centre: Any, waves: NDArray[np.floating], codes: NDArray[np.intp], share: Array
-) -> tuple[Array, Array]:
+def fourier_on_device(X: arrays.Rows, centre: Any, waves: Floats, codes: Index, share: Array) -> tuple[Array, Array]:
     """The same by random frequencies, with standard errors.
 
     Angles are tiles of the linear kernel between rows and frequencies; sums over
@@ -81,7 +78,7 @@ def fourier_on_device(
 class _Angles:
     """Cosines and sines of ω·x, in tiles of rows × frequencies."""
 
-    def __init__(self, X: arrays.Rows, centre: Any, waves: NDArray[np.floating]) -> None:
+    def __init__(self, X: arrays.Rows, centre: Any, waves: Floats) -> None:
         self.device = X.device
         self.rows = products.Points(Linear(), X, waves.dtype, centre)
         columns = arrays.Rows.put(np.ascontiguousarray(waves.T), X.device)

@@ -52,12 +52,12 @@ from .._input.checks import (
 from .._input.collections import elsewhere, is_dask
 from .._input.entry import Portable, enter, in_kind
 from .._util.threads import Workers
+from .._util.typing import Array, Floats, Index, MatrixLike, VectorLike
 from ..kernels import RBF, Points, centre_of, reach
 from .device import exact_on_device, fourier_on_device
 
 __all__ = ["SCHEMES", "DensityWeights", "density_weights"]
 
-Array = NDArray[np.float64]
 
 # In the order of the paper, which numbers them from 1.
 SCHEMES = ("sqrt", "density", "square", "inverse_sqrt", "inverse", "inverse_square", "same_class", "random")
@@ -202,7 +202,7 @@ class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
         self.device = device
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> DensityWeights:
+    def fit(self, X: MatrixLike, y: VectorLike = None, sample_weight: VectorLike = None) -> DensityWeights:
         """Compute the weights of the rows of X.
 
         Parameters
@@ -237,7 +237,7 @@ class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
             )
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> list[Any]:
+    def _fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> list[Any]:
         """The weights as NumPy, and which classes are left without any; X is on the host or `arrays.Rows`."""
         scheme = self.scheme if isinstance(self.scheme, str) else SCHEMES[self.scheme - 1]
         gone: list[Any] = []
@@ -269,7 +269,7 @@ class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
         self.weights_ = found
         return gone
 
-    def fit_weights(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
+    def fit_weights(self, X: MatrixLike, y: VectorLike = None, sample_weight: VectorLike = None) -> Array:
         """Fit, and return `weights_`.
 
         Parameters
@@ -289,7 +289,7 @@ class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         return tags
 
-    def _density(self, kernel: Any, X: Any, codes: NDArray[np.intp], weight: Array) -> Array:
+    def _density(self, kernel: Any, X: MatrixLike, codes: Index, weight: Array) -> Array:
         """s, or sy where there are several classes."""
         on_device = isinstance(X, arrays.Rows)
         centre = centre_of(kernel, X)
@@ -311,7 +311,7 @@ class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
         return sums if codes.any() else np.maximum(sums, np.where(weight > 0, weight, 1.0))
 
 
-def _exact_sums(points: Points, codes: NDArray[np.intp], share: Array) -> Array:
+def _exact_sums(points: Points, codes: Index, share: Array) -> Array:
     """Σ_j ±share_j K_ij for every row, by the class of i and j."""
     with Workers.of(None, points.n * points.n) as pool:
         if codes.max() < 2:
@@ -324,7 +324,7 @@ def _exact_sums(points: Points, codes: NDArray[np.intp], share: Array) -> Array:
         return sums
 
 
-def _symmetric_sums(points: Points, v: Array, pool: Workers, rows: NDArray[np.intp] | None = None) -> Array:
+def _symmetric_sums(points: Points, v: Array, pool: Workers, rows: Index | None = None) -> Array:
     """K·v, K the kernel matrix of all rows or of the given ones."""
     n, step, kernel = v.size, points.tile, points.kernel
     held = _PREPARED // (step * points.width * points.dtype.itemsize)
@@ -358,7 +358,7 @@ def _symmetric_sums(points: Points, v: Array, pool: Workers, rows: NDArray[np.in
 
 
 def _fourier_sums(
-    X: Any, centre: Array | None, waves: NDArray[np.floating], codes: NDArray[np.intp], share: Array
+    X: MatrixLike, centre: Array | None, waves: Floats, codes: Index, share: Array
 ) -> tuple[Array, Array]:
     """The same by random frequencies, with standard errors."""
     return fourier_spread(X, centre, waves, codes, fourier_phases(X, centre, waves, codes, share, int(codes.max()) + 1))
@@ -376,14 +376,14 @@ def precision_for(kernel: Any, far: float, dtype: Any) -> np.dtype[Any]:
     return np.dtype(dtype)
 
 
-def draw_waves(kernel: Any, width: int, count: int, seed: int, dtype: Any) -> NDArray[np.floating]:
+def draw_waves(kernel: Any, width: int, count: int, seed: int, dtype: Any) -> Floats:
     """Frequencies ω as columns; the same wherever they are drawn."""
     waves = np.random.default_rng(seed).standard_normal((width, count))
     return (kernel.scale() * waves).astype(dtype)
 
 
 def fourier_phases(
-    X: Any, centre: Array | None, waves: NDArray[np.floating], codes: NDArray[np.intp], share: Array, classes: int
+    X: MatrixLike, centre: Array | None, waves: Floats, codes: Index, share: Array, classes: int
 ) -> Array:
     """Σ_j share_j (cos ω·x_j, sin ω·x_j) over the rows of each class, of shape (classes, 2, frequencies)."""
     starts, size, step = _wave_blocks(share.size, waves.shape[1])
@@ -403,7 +403,7 @@ def fourier_phases(
 
 
 def fourier_spread(
-    X: Any, centre: Array | None, waves: NDArray[np.floating], codes: NDArray[np.intp], phase: Array
+    X: MatrixLike, centre: Array | None, waves: Floats, codes: Index, phase: Array
 ) -> tuple[Array, Array]:
     """The densities of rows, given the phases of all rows: of the own class less the others, and standard errors."""
     n, count = codes.size, waves.shape[1]
@@ -433,7 +433,7 @@ def _wave_blocks(n: int, count: int) -> tuple[range, int, int]:
     return range(0, n, size), size, step
 
 
-def _angles(X: Any, centre: Array | None, waves: NDArray[np.floating], rows: slice) -> tuple[Any, Any]:
+def _angles(X: MatrixLike, centre: Array | None, waves: Floats, rows: slice) -> tuple[Any, Any]:
     some = X[rows] if centre is None else X[rows] - centre
     angle = np.asarray(some @ waves, dtype=waves.dtype)
     return np.cos(angle), np.sin(angle, out=angle)
@@ -467,7 +467,7 @@ def lost_among(alive: Collection[Any], classes: list[Any]) -> list[Any]:
 
 
 def density_weights(
-    density: Any, X: Any, y: NDArray[Any], weight: Array, seed: int, *, classes: bool = True
+    density: Any, X: MatrixLike, y: NDArray[Any], weight: Array, seed: int, *, classes: bool = True
 ) -> Array | None:
     """What an estimator's parameter `density` asks for: None, or the weights of the rows, none of its classes lost."""
     if density is None:

@@ -10,6 +10,7 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 
 from .._input.checks import check_is_fitted
+from .._util.typing import Array, Mask, MatrixLike
 
 __all__ = [
     "BLACK",
@@ -32,7 +33,6 @@ __all__ = [
     "style",
 ]
 
-Array = NDArray[np.float64]
 
 NEGATIVE, POSITIVE = "#0072B2", "#D55E00"  # blue, vermilion
 BLACK, GREY, GREEN, PURPLE = "#222222", "#8C8C8C", "#009E73", "#AA4499"
@@ -97,7 +97,7 @@ def legend_above(ax: Any, handles: list[Any] | None = None, title: str | None = 
 class Scored(NamedTuple):
     """Rows of weight above 0: which are positive, their weights, their scores, and the labels (negative, positive)."""
 
-    positive: NDArray[np.bool_]
+    positive: Mask
     weight: Array
     scores: list[Array]
     labels: tuple[Any, Any]
@@ -169,7 +169,7 @@ def _two_labels(y: NDArray[Any], pos_label: Any) -> tuple[Any, Any]:
 # --- estimators ---
 
 
-def responses(estimator: Any, X: Any, response_method: str, pos_label: Any) -> tuple[Array, Any, str]:
+def responses(estimator: Any, X: MatrixLike, response_method: str, pos_label: Any) -> tuple[Array, Any, str]:
     """Scores for the positive class (`classes_[1]` unless named), its label, and the method that gave them."""
     known = ("predict_proba", "decision_function")
     if response_method not in ("auto", *known):
@@ -219,7 +219,7 @@ def own_threshold(estimator: Any, method: str, pos_label: Any) -> float:
 # --- ranges ---
 
 
-def class_quantile(values: Array, positive: NDArray[np.bool_], weight: Array, shares: Any) -> Array:
+def class_quantile(values: Array, positive: Mask, weight: Array, shares: Any) -> Array:
     """Quantiles in which the two classes count the same, however rare one is."""
     mass = np.empty(values.size)
     for side in (positive, ~positive):
@@ -230,7 +230,7 @@ def class_quantile(values: Array, positive: NDArray[np.bool_], weight: Array, sh
     return values[order][np.minimum(places, values.size - 1)]
 
 
-def fence(values: Array, positive: NDArray[np.bool_], weight: Array) -> tuple[float, float]:
+def fence(values: Array, positive: Mask, weight: Array) -> tuple[float, float]:
     """The range of the two classes without what lies far out.
 
     Far is 2.5 times the spread of the middle half: of a class, or, for all but 2 % of

@@ -7,16 +7,15 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from .._util.typing import Array, Index, Mask, MatrixLike
 from . import _common as common
 
 __all__ = ["CostCurveDisplay", "DecisionCurveDisplay"]
 
-Array = NDArray[np.float64]
 
-
-def _counts(score: Array, positive: NDArray[np.bool_], weight: Array) -> tuple[Array, Array, Array]:
+def _counts(score: Array, positive: Mask, weight: Array) -> tuple[Array, Array, Array]:
     """Distinct scores, ascending, and the weight of each class above each of them; with −inf first, all rows."""
     order = np.argsort(score, kind="stable")
     score, mass = score[order], weight[order]
@@ -130,7 +129,7 @@ class CostCurveDisplay:
     def from_estimator(
         cls,
         estimator: Any,
-        X: Any,
+        X: MatrixLike,
         y: ArrayLike,
         *,
         threshold: float | str | None = "own",
@@ -230,7 +229,7 @@ def _next_color(ax: Any) -> str:
     return palette[curves % len(palette)]
 
 
-def _lower_envelope(fpr: Array, fnr: Array) -> tuple[Array, Array, NDArray[np.intp]]:
+def _lower_envelope(fpr: Array, fnr: Array) -> tuple[Array, Array, Index]:
     """Corners of the lowest of the lines fpr + x·(fnr − fpr) on [0, 1], and the line between two corners.
 
     The lines that take part are the corners of the lower left hull of the points
@@ -351,7 +350,7 @@ class DecisionCurveDisplay:
     def from_estimator(
         cls,
         estimator: Any,
-        X: Any,
+        X: MatrixLike,
         y: ArrayLike,
         *,
         thresholds: ArrayLike | None = None,

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from .._util.typing import Array, Index, Mask, MatrixLike
 from ..operating import wilson
 from . import _common as common
 
 __all__ = ["ReliabilityDisplay", "join_bins", "sum_bins"]
 
-Array = NDArray[np.float64]
 
 _BENEATH = "predictions beneath"  # marks the axes of the histogram, so that further curves share them
 _NORMAL = 1.959963984540054  # of 95 %
@@ -140,7 +140,7 @@ class ReliabilityDisplay:
     def from_estimator(
         cls,
         estimator: Any,
-        X: Any,
+        X: MatrixLike,
         y: ArrayLike,
         *,
         n_bins: int = 10,
@@ -237,7 +237,7 @@ class ReliabilityDisplay:
         ).plot(ax, ref_line=ref_line, **kwargs)  # fmt: skip
 
 
-def join_bins(prob: Array, positive: NDArray[np.bool_], weight: Array, n_bins: int, enough: float) -> NDArray[np.intp]:
+def join_bins(prob: Array, positive: Mask, weight: Array, n_bins: int, enough: float) -> Index:
     """The bin of each row, from 0 on: equal predictions together, neighbours joined until positives are enough."""
     mass = np.where(positive, weight / weight[positive].sum(), weight / weight[~positive].sum())
     _, group = np.unique(prob, return_inverse=True)
@@ -257,7 +257,7 @@ def join_bins(prob: Array, positive: NDArray[np.bool_], weight: Array, n_bins: i
     return np.unique(joined[quantile], return_inverse=True)[1]
 
 
-def sum_bins(bins: NDArray[np.intp], values: Array) -> Array:
+def sum_bins(bins: Index, values: Array) -> Array:
     """The sum of each bin."""
     return np.bincount(bins, weights=values).astype(np.float64)
 

@@ -7,18 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline
 
 from .._device.arrays import to_host
 from .._input.checks import check_is_fitted
+from .._util.typing import Array, MatrixLike
 from ..zsvm import ZAdjustedClassifier, _parts, _split_decision, _unfrozen
 from . import _common as common
 
 __all__ = ["BoundaryDistanceDisplay", "ScoreHistogramDisplay", "before_and_after", "plain_threshold"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)
@@ -114,7 +113,7 @@ class BoundaryDistanceDisplay:
     def from_estimator(
         cls,
         estimator: ZAdjustedClassifier,
-        X: Any,
+        X: MatrixLike,
         y: ArrayLike,
         *,
         geometric: bool | None = None,
@@ -228,7 +227,7 @@ class BoundaryDistanceDisplay:
         return cls(first, last, labels, unit, name)
 
 
-def before_and_after(model: ZAdjustedClassifier, X: Any) -> tuple[Array, Array]:
+def before_and_after(model: ZAdjustedClassifier, X: MatrixLike) -> tuple[Array, Array]:
     """Scores of the minority with the boundary at 0, as the machine was trained and as it was adjusted."""
     which = int(model.minority_ == model.classes_[1])
     if hasattr(model, "z_"):
@@ -379,7 +378,7 @@ class ScoreHistogramDisplay:
     def from_estimator(
         cls,
         estimator: Any,
-        X: Any,
+        X: MatrixLike,
         y: ArrayLike,
         *,
         bins: int = 30,

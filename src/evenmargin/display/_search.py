@@ -9,14 +9,13 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn import model_selection
 
+from .._util.typing import Array
 from . import _common as common
 
 __all__ = ["HeatMapDisplay", "LearningCurveDisplay", "ValidationCurveDisplay"]
 
-Array = NDArray[np.float64]
 
 _LOG = 30.0  # values that span more than this factor stand on a logarithmic axis
 _MANY = 120  # cells with a number in each at most

@@ -8,16 +8,16 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .._input.checks import check_is_fitted
+from .._util.typing import Array, Mask, MatrixLike
 from ..adjust import METRICS, CostMatrix, FBeta, MetricCurve, best_threshold, best_z, get_metric, metric_curve
 from ..zsvm import ZAdjustedClassifier, _parts
 from . import _common as common
 
 __all__ = ["ThresholdDisplay"]
 
-Array = NDArray[np.float64]
 
 _LOG = 100.0  # a range of z that spans more than this factor is drawn on a logarithmic axis
 _DEFAULT = ("gmean", "sensitivity", "specificity")
@@ -225,7 +225,7 @@ class ThresholdDisplay:
     def from_estimator(
         cls,
         estimator: Any,
-        X: Any,
+        X: MatrixLike,
         y: ArrayLike,
         *,
         metrics: Any = _DEFAULT,
@@ -359,9 +359,7 @@ class ThresholdDisplay:
         return cls(curves, kind, at, span, values, score_name, costs, name)
 
 
-def _place(
-    at: Any, kind: str, parts: list[Array], positive: NDArray[np.bool_], weight: Array, metric: Any
-) -> float | None:
+def _place(at: Any, kind: str, parts: list[Array], positive: Mask, weight: Array, metric: Any) -> float | None:
     """The threshold or z to mark."""
     if at is None:
         return None
@@ -374,7 +372,7 @@ def _place(
     return float(at)
 
 
-def _adjusted(model: ZAdjustedClassifier, X: Any, pos_label: Any) -> tuple[dict[str, Any], Any, float, str]:
+def _adjusted(model: ZAdjustedClassifier, X: MatrixLike, pos_label: Any) -> tuple[dict[str, Any], Any, float, str]:
     """What a ZAdjustedClassifier chose from: the parts of its scores, the minority, z or the threshold, a name."""
     check_is_fitted(model)
     minority = np.asarray(model.minority_).item()
@@ -391,7 +389,7 @@ def _adjusted(model: ZAdjustedClassifier, X: Any, pos_label: Any) -> tuple[dict[
     return {"y_score": score}, minority, model.threshold_, "decision function" if scored else "predicted probability"
 
 
-def _span(score: Array, positive: NDArray[np.bool_], weight: Array, at: float | None) -> tuple[float, float]:
+def _span(score: Array, positive: Mask, weight: Array, at: float | None) -> tuple[float, float]:
     low, high = common.fence(score, positive, weight)
     if at is not None:
         low, high = min(low, at), max(high, at)
@@ -399,7 +397,7 @@ def _span(score: Array, positive: NDArray[np.bool_], weight: Array, at: float | 
     return low - margin, high + margin
 
 
-def _z_span(parts: list[Array], positive: NDArray[np.bool_], weight: Array, at: float | None) -> tuple[float, float]:
+def _z_span(parts: list[Array], positive: Mask, weight: Array, at: float | None) -> tuple[float, float]:
     """Where most rows of either class change sides, with z = 1, the machine as it was, and the chosen z."""
     p, q = parts
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from .._input.checks import check_is_fitted, check_weights
 from .._tables.distinct import rows_of_each
 from .._tables.encoder import as_table
+from .._util.typing import Index, MatrixLike, VectorLike
 from ._blocks import as_it_is, for_tasks, probe
 from ._engine import Engine, Parts, reduced
 from ._partitions import (
@@ -43,7 +44,7 @@ class Sampled:
     table: Any
     y: NDArray[Any]
     weight: Array
-    index: NDArray[np.intp]
+    index: Index
     rows: int
 
 
@@ -61,7 +62,7 @@ class Taken:
     fault: str = ""
 
 
-def sample_table(X: Any, y: Any, sample_weight: Any, most: int, seed: int) -> Sampled:
+def sample_table(X: MatrixLike, y: VectorLike, sample_weight: VectorLike, most: int, seed: int) -> Sampled:
     """Up to `most` rows, the small classes whole, at weights that keep the weight of each class."""
     if y is None:
         raise ValueError("EvenMarginClassifier requires y to be passed, but the target y is None.")
@@ -128,7 +129,7 @@ def _sampled(taken: list[Taken], found: Survey, quota: int) -> Sampled:
     return Sampled(_stacked([part.table for part in some], rows), y[rows], weight[rows], index[rows], found.rows)
 
 
-def _stacked(tables: list[Any], rows: NDArray[np.intp]) -> Any:
+def _stacked(tables: list[Any], rows: Index) -> Any:
     """Some rows of all tables; a column of categories has those of all of them."""
     if not hasattr(tables[0], "iloc"):
         return np.concatenate(tables)[rows]
@@ -137,7 +138,7 @@ def _stacked(tables: list[Any], rows: NDArray[np.intp]) -> Any:
     return concat(tables).iloc[rows].reset_index(drop=True)
 
 
-def assess_blocks(model: Any, X: Any) -> Any:
+def assess_blocks(model: Any, X: MatrixLike) -> Any:
     """`EvenMarginClassifier.assess`, lazily: a frame with the partitions of X, and its index if it has one."""
     check_is_fitted(model)
     if is_frame(X):

@@ -10,13 +10,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._input.checks import check_is_fitted, check_weights
+from .._util.typing import Array, MatrixLike, VectorLike
 from ._engine import Engine, lazily, reduced
 from ._partitions import in_words, is_frame, labels_of, triples, two_dimensional
 
 __all__ = ["as_it_is", "called_of_frame", "for_tasks", "over_blocks", "probe", "score_blocks"]
 
 
-def over_blocks(estimator: Any, method: str, X: Any, like: NDArray[Any] | None = None) -> Any:
+def over_blocks(estimator: Any, method: str, X: MatrixLike, like: NDArray[Any] | None = None) -> Any:
     """`estimator.method` of every block: an array of (n,) or (n, columns), cut as X is.
 
     `like` is an empty array of what comes out; by default two rows are tried, which also checks
@@ -41,7 +42,7 @@ def over_blocks(estimator: Any, method: str, X: Any, like: NDArray[Any] | None =
     return X.map_blocks(_called, chunks=(X.chunks[0], (like.shape[1],)), **options)
 
 
-def probe(estimator: Any, X: Any) -> Any:
+def probe(estimator: Any, X: MatrixLike) -> Any:
     """Two rows with the columns of X and nothing missing; words and dates only for an estimator that reads them."""
     if not is_frame(X):
         return np.zeros((2, int(X.shape[1])), X.dtype)
@@ -55,7 +56,7 @@ def probe(estimator: Any, X: Any) -> Any:
     return rows
 
 
-def score_blocks(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+def score_blocks(estimator: Any, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> float:
     """The share of rows whose class is predicted, counted by weight: two numbers travel for each block."""
     check_is_fitted(estimator)
     if y is None:
@@ -68,7 +69,7 @@ def score_blocks(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> f
     return float(right / total)
 
 
-def _right(number: int, piece: tuple[Any, Any, Any], estimator: Any) -> NDArray[np.float64]:
+def _right(number: int, piece: tuple[Any, Any, Any], estimator: Any) -> Array:
     """The weight of the rows that are predicted right, and of all."""
     X, y, weight = piece
     if not X.shape[0]:
@@ -80,11 +81,11 @@ def _right(number: int, piece: tuple[Any, Any, Any], estimator: Any) -> NDArray[
         raise ValueError(f"Partition {number}: {in_words(error)}.") from None
 
 
-def _summed(parts: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+def _summed(parts: list[Array]) -> Array:
     return np.sum(parts, axis=0)
 
 
-def for_tasks(estimator: Any, X: Any) -> Any:
+def for_tasks(estimator: Any, X: MatrixLike) -> Any:
     """A copy of the estimator, which may be fitted again before they run; with one thread, as dask has its own.
 
     It takes the names of X's columns for its own, or their lack: the probe has warned, and blocks need not.
@@ -100,7 +101,7 @@ def for_tasks(estimator: Any, X: Any) -> Any:
     return estimator
 
 
-def as_it_is(estimator: Any, X: Any) -> Any:
+def as_it_is(estimator: Any, X: MatrixLike) -> Any:
     """The estimator for tasks, once for all of them, not in each."""
     return lazily(for_tasks(estimator, X))
 

@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._input.checks import check_weights, seed_from
+from .._util.typing import Floats, Index, MatrixLike, VectorLike
 from ..density import SCHEMES
 from ..density.weights import _power, draw_waves, fourier_phases, fourier_spread, lost_among, precision_for
 from ..kernels import RBF
@@ -50,10 +51,10 @@ class Rule:
     phase: Array | None = None
     mean: float = 1.0
 
-    def waves(self) -> NDArray[np.floating]:
+    def waves(self) -> Floats:
         return draw_waves(self.kernel, self.width, self.components, self.seed, self.dtype)
 
-    def codes(self, block: Block) -> NDArray[np.intp]:
+    def codes(self, block: Block) -> Index:
         known = np.isin(block.labels, self.classes)
         return np.where(known, np.searchsorted(self.classes, block.labels), self.classes.size)[block.codes]
 
@@ -126,7 +127,7 @@ class Given:
         return Given(peak, total, self.alive | other.alive)
 
 
-def fit_density(estimator: Any, X: Any, y: Any, sample_weight: Any) -> list[Any]:
+def fit_density(estimator: Any, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> list[Any]:
     """Fit a `DensityWeights`; returns which classes are left without any weight."""
     scheme = estimator.scheme if isinstance(estimator.scheme, str) else SCHEMES[estimator.scheme - 1]
     if estimator.method == "exact" and scheme != "random":
@@ -193,7 +194,7 @@ def _keep(estimator: Any, rule: Rule, columns: list[Any]) -> None:
         estimator.density_, estimator.density_error_ = columns[1:]
 
 
-def _columns(X: Any, y: Any, weight: Any, rule: Rule) -> list[Any]:
+def _columns(X: MatrixLike, y: VectorLike, weight: Any, rule: Rule) -> list[Any]:
     """Weights, densities and errors, lazily: arrays with the chunks of an array, series with the index of a frame."""
     names = list(X.columns) if is_frame(X) else None
     meta = pd.DataFrame(np.empty((0, len(_COLUMNS))), columns=_COLUMNS)

@@ -19,6 +19,7 @@ from .._input.checks import seed_from
 from .._machine import same_classes
 from .._util.progress import progress_bars
 from .._util.threads import one_blas_thread
+from .._util.typing import MatrixLike, VectorLike
 from ..losses import Hinge, Log, SquaredHinge, get_loss
 from ..problem import Problem, Solution, Status
 from ..solvers import Control, Lbfgs, Newton, Solver, run
@@ -47,7 +48,7 @@ class Costs:
     loss: Any
     intercepts: tuple[Any, ...]  # of each class against the rest
 
-    def problem(self, X: Any, codes: NDArray[Any], weight: Array, place: int) -> Problem:
+    def problem(self, X: MatrixLike, codes: NDArray[Any], weight: Array, place: int) -> Problem:
         """One class against the rest on some rows."""
         if not codes.size:
             return Problem(X, np.empty(0), np.empty(0), self.loss, self.intercepts[place])
@@ -86,7 +87,9 @@ def add(answers: list[list[Look | None]]) -> list[Look | None]:
     return total
 
 
-def fit_linear(machine: Any, X: Any, y: Any, sample_weight: Any = None) -> tuple[Solver, list[Solution]]:
+def fit_linear(
+    machine: Any, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None
+) -> tuple[Solver, list[Solution]]:
     """Fit a `LinearSVM`; returns what has solved it, and the solutions that it now holds."""
     loss = _check(machine, y)
     table = partitions(X, y, sample_weight)
@@ -101,7 +104,7 @@ def fit_linear(machine: Any, X: Any, y: Any, sample_weight: Any = None) -> tuple
         return fit.solver, fit.keep()
 
 
-def _check(machine: Any, y: Any) -> Any:
+def _check(machine: Any, y: VectorLike) -> Any:
     """The loss, if everything that was asked for can be had on dask collections."""
     loss = get_loss(machine.loss)
     if not isinstance(loss, Hinge | SquaredHinge | Log):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn import get_config
 
 from .._input.checks import check_is_fitted, seed_from
+from .._util.typing import Index, MatrixLike, VectorLike
 from ..kernels import Precomputed, get_kernel
 from ._blocks import as_it_is, called_of_frame, over_blocks, probe
 from ._engine import Engine, reduced
@@ -51,7 +52,7 @@ class Draw:
     rows: dict[Any, Drawn] = field(default_factory=dict)
 
 
-def fit_nystroem(machine: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+def fit_nystroem(machine: Any, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> Any:
     """Fit a `StratifiedNystroem`; y is None where classes do not matter."""
     kernel = get_kernel(machine.kernel, machine.gamma, machine.degree, machine.coef0)
     if isinstance(kernel, Precomputed):
@@ -113,14 +114,14 @@ def merge_draws(draws: Iterable[Draw], most: int) -> Draw:
     return whole
 
 
-def _numbers(place: NDArray[np.int64], lengths: dict[int, int]) -> NDArray[np.intp]:
+def _numbers(place: NDArray[np.int64], lengths: dict[int, int]) -> Index:
     """Row numbers in the whole table."""
     each = np.array([lengths[number] for number in range(len(lengths))])
     starts = np.cumsum(each) - each
     return np.asarray(starts[place[:, 0]] + place[:, 1], dtype=np.intp)
 
 
-def transform_nystroem(machine: Any, X: Any) -> Any:
+def transform_nystroem(machine: Any, X: MatrixLike) -> Any:
     """Features, lazily: an array with the chunks of an array, a frame with the index of a frame.
 
     A frame, since dask joins the partitions of a file by the columns that are read: as parts of one expression,

@@ -19,6 +19,7 @@ from sklearn.utils import check_array
 from .._input.checks import check_magnitude, check_weights, feature_names
 from .._input.collections import is_dask
 from .._input.entry import canonical
+from .._util.typing import Array, Mask, MatrixLike, VectorLike
 from ._engine import Parts
 
 __all__ = [
@@ -26,7 +27,6 @@ __all__ = [
     "partitions", "prepare", "same_columns", "triples", "two_dimensional",
 ]  # fmt: skip
 
-Array = NDArray[np.float64]
 
 _FLOATS = (np.float64, np.float32)
 
@@ -43,7 +43,7 @@ class Block:
     labels: NDArray[Any]
     codes: NDArray[np.int32]
     weight: Array | None
-    kept: NDArray[np.bool_] | None = None  # which rows of the partition these are, where not all
+    kept: Mask | None = None  # which rows of the partition these are, where not all
     fault: str = ""
 
     @property
@@ -76,7 +76,7 @@ class Partitions:
             del estimator.feature_names_in_
 
 
-def partitions(X: Any, y: Any = None, weight: Any = None) -> Partitions:
+def partitions(X: MatrixLike, y: VectorLike = None, weight: Any = None) -> Partitions:
     """The blocks of a dask array or frame, with labels and weights cut the same way."""
     if is_frame(X) and not len(X.columns):
         raise ValueError("X has no columns: if it is read from files, look whether there are any.")
@@ -95,14 +95,14 @@ def partitions(X: Any, y: Any = None, weight: Any = None) -> Partitions:
     return Partitions(blocks, None, width, X.shape[0] * each, largest)
 
 
-def _check_kinds(X: Any) -> None:
+def _check_kinds(X: MatrixLike) -> None:
     """Refuse columns that are no numbers before any row is read; objects may be."""
     words = [name for name, kind in X.dtypes.items() if kind.kind in "mMSU" or isinstance(kind, pd.StringDtype)]
     if words:
         raise ValueError(f"X has columns that are not numbers, {words}: encode them, or leave them out.")
 
 
-def triples(X: Any, y: Any, weight: Any) -> Parts:
+def triples(X: MatrixLike, y: VectorLike, weight: Any) -> Parts:
     """(rows, labels, weights) of every partition as they are; what is not given is None."""
     y, weight = _one_column(y, "y"), _one_column(weight, "sample_weight")
     together = joined(X, y, weight)
@@ -112,7 +112,7 @@ def triples(X: Any, y: Any, weight: Any) -> Parts:
     return _side_by_side(X.npartitions, X, _alike(X, y, "y"), _alike(X, weight, "sample_weight"))
 
 
-def label_pieces(X: Any, y: Any, weight: Any) -> Parts:
+def label_pieces(X: MatrixLike, y: VectorLike, weight: Any) -> Parts:
     """(labels, None, weights) of every partition, without reading X."""
     y, weight = _one_column(y, "y"), _one_column(weight, "sample_weight")
     if is_dask(y) and hasattr(y, "to_frame"):  # those of y, which dask may read in other pieces than X
@@ -139,12 +139,12 @@ def _is_array(column: Any) -> bool:
     return is_dask(column) and hasattr(column, "chunks")
 
 
-def is_frame(X: Any) -> bool:
+def is_frame(X: MatrixLike) -> bool:
     """Whether X, a dask collection, has columns with names."""
     return hasattr(X, "columns") and X.ndim == 2
 
 
-def two_dimensional(X: Any) -> Any:
+def two_dimensional(X: MatrixLike) -> Any:
     """An array whose blocks hold whole rows."""
     if getattr(X, "ndim", None) != 2:
         raise ValueError(f"X must be a dask array or frame of two dimensions, not {type(X).__name__} of {X.ndim}.")
@@ -153,7 +153,7 @@ def two_dimensional(X: Any) -> Any:
     return X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
 
 
-def joined(X: Any, y: Any, weight: Any) -> Any:
+def joined(X: MatrixLike, y: VectorLike, weight: Any) -> Any:
     """A collection whose partitions are (rows, labels, weights), of a frame and series; None of other kinds."""
     y, weight = _one_column(y, "y"), _one_column(weight, "sample_weight")
     series = [v for v in (y, weight) if v is not None and np.ndim(v)]
@@ -171,7 +171,7 @@ def joined(X: Any, y: Any, weight: Any) -> Any:
     return X.map_partitions(_together, y, weight, **options)
 
 
-def _together(rows: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
+def _together(rows: Any, y: VectorLike, weight: Any) -> tuple[Any, Any, Any]:
     return rows, y, weight
 
 
@@ -188,7 +188,7 @@ def _one_column(v: Any, what: str) -> Any:
     return v[v.columns[0]] if is_frame(v) else v[(slice(None), *[0] * (v.ndim - 1))]
 
 
-def _alike(X: Any, v: Any, what: str) -> Any:
+def _alike(X: MatrixLike, v: Any, what: str) -> Any:
     """Labels or weights cut as X is, a dask collection; None, and one number for all rows, as they are."""
     if v is None or not np.ndim(v):
         return v
@@ -228,7 +228,7 @@ def prepare(number: int, piece: tuple[Any, Any, Any], names: list[Any] | None, w
         return Block(number, *nothing, fault=in_words(error))
 
 
-def _prepared(number: int, X: Any, y: Any, weight: Any, names: list[Any] | None, width: int) -> Block:
+def _prepared(number: int, X: MatrixLike, y: VectorLike, weight: Any, names: list[Any] | None, width: int) -> Block:
     X = check_array(
         X if names is None else same_columns(X, names),
         accept_sparse="csr", dtype=_FLOATS, order="C", ensure_min_samples=0, input_name="X",
@@ -253,7 +253,7 @@ def _prepared(number: int, X: Any, y: Any, weight: Any, names: list[Any] | None,
     return Block(number, aligned(X), labels, codes.astype(np.int32), weight, kept)
 
 
-def same_columns(X: Any, names: list[Any]) -> Any:
+def same_columns(X: MatrixLike, names: list[Any]) -> Any:
     """The table's columns, in its order."""
     own = list(X.columns)
     if own == names:
@@ -267,7 +267,7 @@ def same_columns(X: Any, names: list[Any]) -> Any:
     return X[names]
 
 
-def labels_of(y: Any, rows: int) -> NDArray[Any]:
+def labels_of(y: VectorLike, rows: int) -> NDArray[Any]:
     if y is None:
         return np.zeros(rows, np.int64)
     y = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
@@ -282,7 +282,7 @@ def labels_of(y: Any, rows: int) -> NDArray[Any]:
     return y
 
 
-def aligned(X: Any) -> Any:
+def aligned(X: MatrixLike) -> Any:
     """X at whole words: what came over a connection may lie at any byte, where products take several times as long."""
     if not issparse(X):
         return np.require(X, requirements=["C", "A"])

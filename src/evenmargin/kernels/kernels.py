@@ -27,13 +27,13 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, hstack, issparse
 
 from .. import _core
 from .._device import arrays, products
 from .._device.arrays import namespace
 from .._util.threads import Workers
+from .._util.typing import Array, Floats, Index, MatrixLike
 
 __all__ = [
     "KERNELS", "RBF", "Exponential", "Function", "Kernel", "Laplacian", "Linear", "Points", "Poly", "Precomputed",
@@ -41,8 +41,7 @@ __all__ = [
     "variance_of",
 ]  # fmt: skip
 
-Array = NDArray[np.floating]
-Rows = slice | NDArray[np.signedinteger]
+Rows = slice | Index
 
 TILE = 512  # rows and columns of a tile: 1 MB in float32
 _BUDGET = 8 << 20  # bytes of prepared rows that a call may hold
@@ -66,31 +65,31 @@ class Kernel(ABC):
     def scale(self) -> float:
         """What rows are multiplied by, on both sides."""
 
-    def complete(self, rows: Array, d: int) -> None:  # noqa: B027 (optional)
+    def complete(self, rows: Floats, d: int) -> None:  # noqa: B027 (optional)
         """Fill in the extra columns of the left side, after the d scaled ones."""
 
-    def flip(self, left: Array) -> Array:
+    def flip(self, left: Floats) -> Floats:
         """The right side of the same rows."""
         return left
 
-    def flip_back(self, right: Array) -> Array:
+    def flip_back(self, right: Floats) -> Floats:
         """The left side, from the right one."""
         return right
 
-    def combine(self, left: Array, right: Any, buffer: Callable[[int, Any], Array], compiled: bool = False) -> Array:
+    def combine(self, left: Floats, right: Any, buffer: Callable[[int, Any], Floats], compiled: bool = False) -> Floats:
         """What the map is applied to, for all pairs of rows: left · rightᵀ, in a buffer that is used again."""
         if issparse(right):
             return np.ascontiguousarray((right @ left.T).T)
         return products.outer_product(left, right, _in(buffer, left, right))  # type: ignore[no-any-return]
 
-    def apply(self, tile: Array, compiled: bool = False) -> None:  # noqa: B027 (optional)
+    def apply(self, tile: Floats, compiled: bool = False) -> None:  # noqa: B027 (optional)
         """The elementwise map, in place."""
 
     @abstractmethod
-    def diagonal(self, X: Any) -> NDArray[np.float64]:
+    def diagonal(self, X: MatrixLike) -> Array:
         """K(x, x) for each row."""
 
-    def settled(self, X: Any, weight: NDArray[np.float64]) -> Kernel:
+    def settled(self, X: MatrixLike, weight: Array) -> Kernel:
         """The kernel with its parameters as numbers, from the data where they are named."""
         return self
 
@@ -112,7 +111,7 @@ class Linear(Kernel):
     def scale(self) -> float:
         return 1.0
 
-    def diagonal(self, X: Any) -> NDArray[np.float64]:
+    def diagonal(self, X: MatrixLike) -> Array:
         return _squares(X)
 
 
@@ -122,7 +121,7 @@ class _WithGamma(Kernel):
 
     gamma: Any = "scale"
 
-    def settled(self, X: Any, weight: NDArray[np.float64]) -> Kernel:
+    def settled(self, X: MatrixLike, weight: Array) -> Kernel:
         gamma = self.gamma
         if isinstance(gamma, str) and gamma == "scale":
             variance = variance_of(X, weight)
@@ -172,25 +171,25 @@ class RBF(_WithGamma):
     def scale(self) -> float:
         return math.sqrt(2.0 * self.gamma)
 
-    def complete(self, rows: Array, d: int) -> None:
+    def complete(self, rows: Floats, d: int) -> None:
         rows[:, d] = -0.5 * products.row_squares(rows[:, :d])
         rows[:, d + 1] = 1.0
 
-    def flip(self, left: Array) -> Array:
+    def flip(self, left: Floats) -> Floats:
         right = products.copied(left)
         right[:, -2], right[:, -1] = left[:, -1], left[:, -2]
         return right
 
-    def flip_back(self, right: Array) -> Array:
+    def flip_back(self, right: Floats) -> Floats:
         return self.flip(right)
 
-    def apply(self, tile: Array, compiled: bool = False) -> None:
+    def apply(self, tile: Floats, compiled: bool = False) -> None:
         if compiled and tile.dtype == np.float32:
             _core.tile_loops.exp_of_negative(tile)
         else:
             namespace(tile).exp(tile, out=tile)
 
-    def diagonal(self, X: Any) -> NDArray[np.float64]:
+    def diagonal(self, X: MatrixLike) -> Array:
         return np.ones(X.shape[0])
 
 
@@ -220,7 +219,7 @@ class Exponential(_WithGamma):
     def scale(self) -> float:
         return math.sqrt(2.0) * float(self.gamma)
 
-    def apply(self, tile: Array, compiled: bool = False) -> None:
+    def apply(self, tile: Floats, compiled: bool = False) -> None:
         xp = namespace(tile)
         xp.abs(tile, out=tile)  # γ²‖a − b‖², below 0 by rounding only
         xp.sqrt(tile, out=tile)
@@ -249,7 +248,7 @@ class Laplacian(_WithGamma):
     def scale(self) -> float:
         return float(self.gamma)
 
-    def combine(self, left: Array, right: Any, buffer: Callable[[int, Any], Array], compiled: bool = False) -> Array:
+    def combine(self, left: Floats, right: Any, buffer: Callable[[int, Any], Floats], compiled: bool = False) -> Floats:
         out = _in(buffer, left, right)
         if arrays.is_tensor(left):
             return products.minus_l1(left, right, out)  # type: ignore[no-any-return]
@@ -285,7 +284,7 @@ class Poly(_WithGamma):
     name = "poly"
     extra = 1
 
-    def settled(self, X: Any, weight: NDArray[np.float64]) -> Kernel:
+    def settled(self, X: MatrixLike, weight: Array) -> Kernel:
         if not (isinstance(self.degree, Integral) and self.degree >= 1):
             raise ValueError(f"degree={self.degree!r} must be a whole number from 1.")
         _check_coef0(self.coef0)
@@ -294,23 +293,23 @@ class Poly(_WithGamma):
     def scale(self) -> float:
         return math.sqrt(self.gamma)
 
-    def complete(self, rows: Array, d: int) -> None:
+    def complete(self, rows: Floats, d: int) -> None:
         rows[:, d] = self.coef0
 
-    def flip(self, left: Array) -> Array:
+    def flip(self, left: Floats) -> Floats:
         right = products.copied(left)
         right[:, -1] = 1.0
         return right
 
-    def flip_back(self, right: Array) -> Array:
+    def flip_back(self, right: Floats) -> Floats:
         left = products.copied(right)
         left[:, -1] = self.coef0
         return left
 
-    def apply(self, tile: Array, compiled: bool = False) -> None:
+    def apply(self, tile: Floats, compiled: bool = False) -> None:
         namespace(tile).pow(tile, int(self.degree), out=tile)
 
-    def diagonal(self, X: Any) -> NDArray[np.float64]:
+    def diagonal(self, X: MatrixLike) -> Array:
         return np.asarray((self.gamma * _squares(X) + self.coef0) ** self.degree)
 
 
@@ -335,14 +334,14 @@ class Sigmoid(_WithGamma):
     flip = Poly.flip
     flip_back = Poly.flip_back
 
-    def settled(self, X: Any, weight: NDArray[np.float64]) -> Kernel:
+    def settled(self, X: MatrixLike, weight: Array) -> Kernel:
         _check_coef0(self.coef0)
         return super().settled(X, weight)
 
-    def apply(self, tile: Array, compiled: bool = False) -> None:
+    def apply(self, tile: Floats, compiled: bool = False) -> None:
         namespace(tile).tanh(tile, out=tile)
 
-    def diagonal(self, X: Any) -> NDArray[np.float64]:
+    def diagonal(self, X: MatrixLike) -> Array:
         return np.tanh(self.gamma * _squares(X) + self.coef0)
 
 
@@ -355,7 +354,7 @@ class Precomputed(Kernel):
     def scale(self) -> float:
         return 1.0
 
-    def diagonal(self, X: Any) -> NDArray[np.float64]:
+    def diagonal(self, X: MatrixLike) -> Array:
         return np.asarray(X.diagonal(), dtype=np.float64)
 
 
@@ -369,7 +368,7 @@ class Function(Kernel):
     def scale(self) -> float:
         return 1.0
 
-    def matrix(self, A: Any, B: Any) -> NDArray[np.float64]:
+    def matrix(self, A: Any, B: Any) -> Array:
         K = self.function(A, B)
         if issparse(K):
             raise ValueError("kernel: the callable returned a sparse matrix, and a dense one is needed.")
@@ -383,7 +382,7 @@ class Function(Kernel):
             raise ValueError("kernel: the callable returned values that are not finite.")
         return K.astype(np.float64, copy=False)
 
-    def diagonal(self, X: Any) -> NDArray[np.float64]:
+    def diagonal(self, X: MatrixLike) -> Array:
         blocks = (X[i : i + 64] for i in range(0, X.shape[0], 64))
         return np.concatenate([self.matrix(block, block).diagonal() for block in blocks])
 
@@ -433,16 +432,14 @@ class Points:
         whenever they are asked for.
     """
 
-    def __init__(
-        self, kernel: Kernel, X: Any, dtype: Any, centre: NDArray[np.float64] | None = None, budget: int = 0
-    ) -> None:
+    def __init__(self, kernel: Kernel, X: MatrixLike, dtype: Any, centre: Array | None = None, budget: int = 0) -> None:
         self.kernel, self.X, self.dtype, self.centre = kernel, X, np.dtype(dtype), centre
         self.n, self.d = X.shape
         self.width = self.d + kernel.extra
         wide = issparse(X) and X.nnz < _DENSE_FROM * X.shape[0] * X.shape[1] and self.d > 64 and kernel.takes_sparse
         self.sparse = self._sparse_side() if wide else None
         small = not wide and self.n * self.width * self.dtype.itemsize <= budget
-        self.ready: Array | None = None
+        self.ready: Floats | None = None
         self.ready = self.left(slice(0, self.n)) if small else None
 
     @property
@@ -450,7 +447,7 @@ class Points:
         """Rows to take at a time: fewer where a prepared row is long."""
         return max(16, min(TILE, (4 << 20) // (self.width * self.dtype.itemsize)))
 
-    def left(self, rows: Rows) -> Array:
+    def left(self, rows: Rows) -> Floats:
         if self.ready is not None:
             return self.ready[rows]
         if self.sparse is not None:
@@ -484,7 +481,7 @@ class Points:
         return hstack([scaled, csr_matrix(head)], format="csr")
 
 
-def centre_of(kernel: Kernel, X: Any) -> NDArray[np.float64] | None:
+def centre_of(kernel: Kernel, X: MatrixLike) -> Array | None:
     """What to subtract from the rows, for kernels that see differences only."""
     if not kernel.shift_invariant or issparse(X):
         return None
@@ -493,7 +490,7 @@ def centre_of(kernel: Kernel, X: Any) -> NDArray[np.float64] | None:
     return np.asarray(X.mean(axis=0, dtype=np.float64)).astype(X.dtype)
 
 
-def reach(kernel: Any, X: Any, centre: NDArray[np.floating] | None, of: Callable[[Any], Any] = np.max) -> float:
+def reach(kernel: Any, X: MatrixLike, centre: Floats | None, of: Callable[[Any], Any] = np.max) -> float:
     """The largest (or mean) γ‖x‖² of centred rows, which says how many digits a distance loses."""
     if isinstance(X, arrays.Rows):
         return float(kernel.gamma) * float(of(X.squares(centre)))
@@ -510,14 +507,14 @@ def kernel_dot(
     kernel: Any,
     A: Any,
     B: Any,
-    V: Array,
+    V: Floats,
     *,
     dtype: Any = None,
     workers: Workers | None = None,
     compiled: bool = False,
     shift: float = 0.0,
     precision: str | None = None,
-) -> NDArray[np.float64]:
+) -> Array:
     """K(A, B) · V in tiles, in bounded memory.
 
     Parameters
@@ -592,9 +589,9 @@ def kernel_dot(
 
 
 def kernel_matrix(
-    kernel: Any, A: Any, B: Any, *, dtype: Any = None, out: Array | None = None, workers: Workers | None = None,
+    kernel: Any, A: Any, B: Any, *, dtype: Any = None, out: Floats | None = None, workers: Workers | None = None,
     compiled: bool = False,
-) -> Array:  # fmt: skip
+) -> Floats:  # fmt: skip
     """K(A, B), whole; parameters as in `kernel_dot`.
 
     Examples
@@ -642,7 +639,7 @@ def kernel_matrix(
     return out
 
 
-def _in(buffer: Callable[[int, Any], Array], left: Array, right: Array) -> Array:
+def _in(buffer: Callable[[int, Any], Floats], left: Floats, right: Floats) -> Floats:
     """A tile of a buffer."""
     shape = (left.shape[0], right.shape[0])
     return buffer(shape[0] * shape[1], left.dtype)[: shape[0] * shape[1]].reshape(shape)
@@ -668,7 +665,7 @@ def device_of(*sides: Any) -> Any:
     return next((side.device for side in sides if isinstance(side, arrays.Rows | products.Points)), None)
 
 
-def prepared(kernel: Kernel, X: Any, dtype: Any, centre: NDArray[np.float64] | None = None, budget: int = 0) -> Any:
+def prepared(kernel: Kernel, X: MatrixLike, dtype: Any, centre: Array | None = None, budget: int = 0) -> Any:
     """Rows made ready for the kernel where they are; parameters as in `Points`."""
     if isinstance(X, arrays.Rows):
         return products.Points(kernel, X, dtype, centre)
@@ -693,20 +690,20 @@ def _count(A: Any) -> int:
     return int(A.n if isinstance(A, Points | products.Points) else A.shape[0])
 
 
-def _function_dot(kernel: Function, A: Any, B: Any, V: Array) -> NDArray[np.float64]:
+def _function_dot(kernel: Function, A: Any, B: Any, V: Floats) -> Array:
     step = max(1, (16 << 20) // max(1, B.shape[0]))
     parts = [kernel.matrix(A[i : i + step], B) @ V for i in range(0, A.shape[0], step)]
     return np.concatenate(parts) if parts else np.zeros((0, *V.shape[1:]))
 
 
-def _squares(X: Any) -> NDArray[np.float64]:
+def _squares(X: MatrixLike) -> Array:
     if issparse(X):
         X = X.astype(np.float64)
         return np.asarray(X.multiply(X).sum(axis=1)).ravel()
     return X.squares() if isinstance(X, arrays.Rows) else np.einsum("ij,ij->i", X, X, dtype=np.float64)
 
 
-def variance_of(X: Any, weight: NDArray[np.float64]) -> float:
+def variance_of(X: MatrixLike, weight: Array) -> float:
     """The variance of all entries of X, rows counted by their weight."""
     if isinstance(X, arrays.Rows):
         return X.variance(weight)

@@ -49,6 +49,7 @@ from .._input.checks import (
     validate_training,
 )
 from .._util.progress import Report, progress_bars
+from .._util.typing import Array, Index, MatrixLike, VectorLike
 from ..density import DensityWeights, density_weights
 from ..sampling import hold_out
 from ..weights import row_costs
@@ -68,7 +69,6 @@ from .network import (
 
 __all__ = ["DensityWeightedMLPClassifier", "DensityWeightedMLPRegressor"]
 
-Array = NDArray[np.float64]
 
 _LARGEST_TARGET = 1e100  # squares of larger ones would overflow
 _SMALL = 20_000_000  # products of numbers in a batch, up to which one thread is enough
@@ -108,7 +108,7 @@ class _MLP(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         return tags
 
-    def _scores(self, X: Any) -> Array:
+    def _scores(self, X: MatrixLike) -> Array:
         """What comes out of the last layer, of shape (n_samples, n_outputs): by NumPy, in float64."""
         check_is_fitted(self)
         X = validate_rows(self, X)
@@ -135,11 +135,11 @@ class _MLP(BaseEstimator):  # type: ignore[misc]
 
     def _learn(
         self,
-        X: Any,
+        X: MatrixLike,
         y: NDArray[Any],
         weight: Array,
         cost: Array,
-        parts: tuple[NDArray[np.intp], NDArray[np.intp]],
+        parts: tuple[Index, Index],
         target: NDArray[Any],
         loss: Loss,
         seed: int,
@@ -359,7 +359,7 @@ class DensityWeightedMLPRegressor(RegressorMixin, _MLP):
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DensityWeightedMLPRegressor:
+    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> DensityWeightedMLPRegressor:
         """Train the network.
 
         Parameters
@@ -393,7 +393,7 @@ class DensityWeightedMLPRegressor(RegressorMixin, _MLP):
         self._store(*found, centre, unit, power)
         return self
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: MatrixLike) -> Array:
         """The number for each row.
 
         Parameters
@@ -519,7 +519,7 @@ class DensityWeightedMLPClassifier(ClassifierMixin, _MLP):
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DensityWeightedMLPClassifier:
+    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> DensityWeightedMLPClassifier:
         """Train the network.
 
         Parameters
@@ -535,7 +535,7 @@ class DensityWeightedMLPClassifier(ClassifierMixin, _MLP):
         """
         X, y, weight, classes = validate_training(self, X, y, sample_weight)
         X, y, weight, classes = drop_weightless(X, y, weight, classes)
-        codes = np.searchsorted(classes, y)
+        codes: NDArray[Any] = np.asarray(np.searchsorted(classes, y))
         seed = seed_from(self.random_state)
         rng = np.random.default_rng(seed)
         parts = hold_out(y, self.validation_fraction if self.early_stopping else 0.0, rng, stratify=True)
@@ -548,7 +548,7 @@ class DensityWeightedMLPClassifier(ClassifierMixin, _MLP):
         self.classes_ = classes
         return self
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: MatrixLike) -> Array:
         """Scores before the logistic (above 0 for `classes_[1]`) or the softmax.
 
         Parameters
@@ -562,7 +562,7 @@ class DensityWeightedMLPClassifier(ClassifierMixin, _MLP):
         scores = self._scores(X)
         return scores.ravel() if scores.shape[1] == 1 else scores
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
         """The class of each row; a score of exactly 0 is `classes_[0]`.
 
         Parameters
@@ -577,7 +577,7 @@ class DensityWeightedMLPClassifier(ClassifierMixin, _MLP):
         chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[chosen])
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: MatrixLike) -> Array:
         """Probabilities of the classes, under the weights that the network was trained with.
 
         Parameters
@@ -591,7 +591,7 @@ class DensityWeightedMLPClassifier(ClassifierMixin, _MLP):
         scores = self.decision_function(X)
         return np.column_stack([expit(-scores), expit(scores)]) if scores.ndim == 1 else softmax(scores, axis=1)
 
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: MatrixLike) -> Array:
         """Logarithms of `predict_proba`.
 
         Parameters
@@ -607,7 +607,7 @@ class DensityWeightedMLPClassifier(ClassifierMixin, _MLP):
             return np.column_stack([log_expit(-scores), log_expit(scores)])
         return log_softmax(scores, axis=1)
 
-    def _costs(self, y: NDArray[Any], codes: NDArray[np.intp], weight: Array, classes: NDArray[Any]) -> Array:
+    def _costs(self, y: NDArray[Any], codes: Index, weight: Array, classes: NDArray[Any]) -> Array:
         if self.class_weight == "balanced":
             totals = np.bincount(codes, weight)
             return np.asarray(weight * (totals.sum() / (classes.size * totals))[codes])
@@ -649,13 +649,13 @@ def _threads_for(rows: int, sizes: list[int]) -> AbstractContextManager[Any]:
     return ThreadpoolController().limit(limits=1, user_api="openmp")
 
 
-def _check_float32(X: Any, target: NDArray[Any]) -> None:
+def _check_float32(X: MatrixLike, target: NDArray[Any]) -> None:
     for what, values in (("X", X.data if issparse(X) else X), ("The target", target)):
         if values.size and np.abs(values).max() > np.finfo(np.float32).max:
             raise ValueError(f"{what} has values beyond what float32 holds: scale them, or set standardize=True.")
 
 
-def _numbers(y: Any, X: Any) -> Array:
+def _numbers(y: VectorLike, X: MatrixLike) -> Array:
     y = column_or_1d(y, warn=True)
     check_consistent_length(X, y)
     try:

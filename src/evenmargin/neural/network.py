@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-Array = NDArray[np.float64]
+from .._util.typing import Array, Index, MatrixLike
+
 Tensor = Any  # torch is not always there
 Loss = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
@@ -150,11 +151,11 @@ class Rows:
     weight: Tensor
 
     @classmethod
-    def of(cls, network: Network, X: Any, target: NDArray[Any], weight: Array) -> Rows:
+    def of(cls, network: Network, X: MatrixLike, target: NDArray[Any], weight: Array) -> Rows:
         rows = X.astype(np.float32) if issparse(X) else network.tensor(X)
         return cls(network, rows, network.tensor(target), network.tensor(mean_one(weight))[:, None])
 
-    def batches(self, size: int, order: NDArray[np.intp] | None = None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    def batches(self, size: int, order: Index | None = None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """As few as hold up to `size` rows each, equal to within a row, so that none weighs more for being small."""
         X, target, weight = self.X, self.target, self.weight
         if order is not None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._device.arrays import to_host
+from .._util.typing import Array, MatrixLike
 from ..auto import EvenMarginClassifier
 from ._convert import need, onnx_inputs
 from ._machines import unwrapped
@@ -75,7 +76,7 @@ class Check:
         return text
 
 
-def check_onnx(exported: Any, model: Any, X: Any) -> Check:
+def check_onnx(exported: Any, model: Any, X: MatrixLike) -> Check:
     """Run a graph with onnxruntime, and compare with the model.
 
     Parameters
@@ -125,7 +126,7 @@ def check_onnx(exported: Any, model: Any, X: Any) -> Check:
     )
 
 
-def _to_boundary(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def _to_boundary(scores: Array) -> Array:
     """How far scores are from where the label changes."""
     if scores.ndim == 1:
         return np.abs(scores)

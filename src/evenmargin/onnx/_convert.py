@@ -17,6 +17,7 @@ from .. import __version__
 from .._device.arrays import to_host
 from .._input.checks import check_is_fitted
 from .._util.files import replace_file
+from .._util.typing import MatrixLike
 from ..kernel import KernelSVM
 from ..zsvm import ZAdjustedClassifier
 from ._inputs import Input, feed, inputs_of
@@ -29,7 +30,7 @@ _OPSET = 21  # the newest that onnxruntime 1.20 runs
 _MOST = 2**31 - 1  # bytes of a protobuf
 
 
-def to_onnx(model: Any, X: Any = None) -> Any:
+def to_onnx(model: Any, X: MatrixLike = None) -> Any:
     """A fitted model as an ONNX graph; see the module.
 
     Parameters
@@ -68,7 +69,7 @@ def to_onnx(model: Any, X: Any = None) -> Any:
     return proto
 
 
-def export_onnx(model: Any, path: str | os.PathLike[str], X: Any = None) -> Path:
+def export_onnx(model: Any, path: str | os.PathLike[str], X: MatrixLike = None) -> Path:
     """Write a fitted model to an ONNX file, which appears whole or not at all.
 
     Parameters
@@ -98,7 +99,7 @@ def export_onnx(model: Any, path: str | os.PathLike[str], X: Any = None) -> Path
     return replace_file(path, to_onnx(model, X).SerializeToString())
 
 
-def onnx_inputs(model: Any, X: Any) -> dict[str, NDArray[Any]]:
+def onnx_inputs(model: Any, X: MatrixLike) -> dict[str, NDArray[Any]]:
     """Rows as the arrays that the graph of a model is fed.
 
     Parameters

@@ -16,7 +16,8 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from .._util.typing import Array
 
 __all__ = ["LEAST_OPSET", "Graph"]
 
@@ -92,7 +93,7 @@ class Graph:
     def clipped(self, value: str, low: Any, high: Any) -> str:
         return self("Min", self("Max", value, low), high)
 
-    def interpolated(self, x: str, knots: list[NDArray[np.float64]], values: list[NDArray[np.float64]]) -> str:
+    def interpolated(self, x: str, knots: list[Array], values: list[Array]) -> str:
         """`np.interp` of each column of x, digit for digit: one binary search in all columns at once."""
         steps = int(np.ceil(np.log2(max(own.size for own in knots))))
         shape = (len(knots), 2**steps)

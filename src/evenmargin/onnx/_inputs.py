@@ -13,6 +13,7 @@ from sklearn.svm import SVC, NuSVC
 
 from .._device.arrays import to_host
 from .._tables.encoder import MISSING, OTHER, TableEncoder, as_numbers, as_table, as_words, is_number, named
+from .._util.typing import MatrixLike
 from ..auto import EvenMarginClassifier
 from ..kernel import KernelSVM
 from ..linear import LinearSVM
@@ -33,7 +34,7 @@ class Input:
     width: int = 1
 
 
-def inputs_of(model: Any, X: Any = None) -> list[Input]:
+def inputs_of(model: Any, X: MatrixLike = None) -> list[Input]:
     """The inputs of a model's graph; of a pipeline, rows X tell what the model itself does not know."""
     first = _first(model)
     if isinstance(first, EvenMarginClassifier):
@@ -57,7 +58,7 @@ def inputs_of(model: Any, X: Any = None) -> list[Input]:
     return [Input(str(name), np.float64 if is_number(frame[name]) else str) for name in frame.columns]
 
 
-def feed(model: Any, inputs: list[Input], X: Any) -> dict[str, NDArray[Any]]:
+def feed(model: Any, inputs: list[Input], X: MatrixLike) -> dict[str, NDArray[Any]]:
     """Rows as the inputs' arrays."""
     first, X = _first(model), to_host(X)
     if len(inputs) == 1 and inputs[0].name == MATRIX and getattr(first, "feature_names_in_", None) is None:
@@ -111,7 +112,7 @@ def _dtype_of(first: Any) -> type | None:
     return np.float32 if kept.dtype == np.float32 else np.float64
 
 
-def _dtype_of_rows(X: Any) -> type:
+def _dtype_of_rows(X: MatrixLike) -> type:
     if X is None:
         return np.float64
     X = to_host(X)
@@ -121,7 +122,7 @@ def _dtype_of_rows(X: Any) -> type:
     return str if kind.kind in "OU" else np.float64
 
 
-def _width(first: Any, X: Any) -> int:
+def _width(first: Any, X: MatrixLike) -> int:
     width = getattr(first, "n_features_in_", None)
     if width is None and X is not None:
         width = np.shape(X)[1]
@@ -130,7 +131,7 @@ def _width(first: Any, X: Any) -> int:
     return int(width)
 
 
-def _frame(X: Any, names: Any) -> pd.DataFrame:
+def _frame(X: MatrixLike, names: Any) -> pd.DataFrame:
     """The columns of these names, of a frame or of an array in their order."""
     names = [str(name) for name in names]
     table = as_table(X)

@@ -24,9 +24,10 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betaincc, betaincinv, expit, ndtr, ndtri, stdtrit
 
+from .._util.typing import Array, Index, Mask
 from ..adjust import MCC, BalancedAccuracy, CostMatrix, FBeta, GMean, Metric, best_threshold, get_metric
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ __all__ = [
     "wilson",
 ]
 
-Array = NDArray[np.float64]
 
 _COUNTS = ("tp", "fn", "fp", "tn")
 _GROUPS = 1000  # groups of neighbouring scores that stand for a class when it is smoothed
@@ -122,7 +122,7 @@ class Objective:
         """The costs, if the objective is one of costs."""
         return self.metric if isinstance(self.metric, CostMatrix) else None
 
-    def reached(self, tp: Array, fn: Array, fp: Array) -> NDArray[np.bool_]:
+    def reached(self, tp: Array, fn: Array, fp: Array) -> Mask:
         """Where the floor is reached; everywhere, if there is none."""
         if self.floor is None:
             return np.ones(np.shape(tp), dtype=np.bool_)
@@ -325,7 +325,7 @@ class _Side:
         return _Side(np.add.reduceat(self.weight * self.values, first) / weight, weight)
 
 
-def _spread(weight: Array, groups: int) -> NDArray[np.intp]:
+def _spread(weight: Array, groups: int) -> Index:
     """Where to cut a sorted list into groups: evenly in the log-odds of the share below, so finely in both tails."""
     cumulated = np.cumsum(weight)
     reach = math.log(2.0 * weight.size)

@@ -9,16 +9,17 @@ from typing import Any
 
 from .._input.checks import seed_from
 from .._util.files import replace_file
+from .._util.typing import MatrixLike, VectorLike
 
 __all__ = ["render_report", "write_report"]
 
 
 def render_report(
     model: Any,
-    X: Any,
-    y: Any,
+    X: MatrixLike,
+    y: VectorLike,
     *,
-    sample_weight: Any = None,
+    sample_weight: VectorLike = None,
     training: bool = False,
     pos_label: Any = None,
     title: str | None = None,
@@ -94,7 +95,7 @@ def render_report(
     return page(context, for_the_script(evidence))
 
 
-def write_report(path: str | os.PathLike[str], model: Any, X: Any, y: Any, **options: Any) -> Path:
+def write_report(path: str | os.PathLike[str], model: Any, X: MatrixLike, y: VectorLike, **options: Any) -> Path:
     """Write the report on a fitted model to a file, whole or not at all.
 
     Parameters

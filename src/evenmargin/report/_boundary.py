@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from .._util.typing import Array, Index, Mask
 from ..display._common import fence
 from ._evidence import Counts, Evidence
 from ._influence import Influence
@@ -17,9 +17,6 @@ from ._words import amount, percent
 
 __all__ = ["boundary"]
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Index = NDArray[np.intp]
 
 _CELLS = 60  # of the plane, in each direction
 _POINTS = {"pos": 60, "neg": 120}

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from markupsafe import Markup, escape
-from numpy.typing import NDArray
 
+from .._util.typing import Array
 from ._words import cut, fixed, percent, significant
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "reliability_chart", "short", "signed_bar",
 ]  # fmt: skip
 
-Array = NDArray[np.float64]
 
 WIDTH, HEIGHT = 360, 300
 

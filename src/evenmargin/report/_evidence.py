@@ -15,6 +15,7 @@ from sklearn.base import is_classifier
 
 from .._input.checks import check_is_fitted, check_labels, check_weights
 from .._input.collections import refuse_dask
+from .._util.typing import Array, Index, Mask, MatrixLike, VectorLike
 from ..adjust import CostMatrix
 from ..auto import EvenMarginClassifier
 from ..operating import MetricInterval, Objective, expected_cost, get_objective, metric_interval, operating_curve
@@ -23,8 +24,6 @@ from ._table import Table
 
 __all__ = ["Counts", "Evidence", "Prices", "gather"]
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 _POINTS = 480  # of the operating curve; a few more are added
 _METRICS = ("recall", "specificity", "precision", "gmean", "roc_auc")
@@ -121,7 +120,7 @@ class Evidence:
     model: Any
     judge: Judge
     table: Table
-    index: NDArray[np.intp]
+    index: Index
     positive: Mask
     weight: Array
     scores: Array
@@ -243,10 +242,10 @@ def _same_calls(curve: pd.DataFrame, counts: Counts) -> Mask:
 
 def gather(
     model: Any,
-    X: Any,
-    y: Any,
+    X: MatrixLike,
+    y: VectorLike,
     *,
-    sample_weight: Any = None,
+    sample_weight: VectorLike = None,
     training: bool = False,
     pos_label: Any = None,
     prices: Any = None,
@@ -281,7 +280,9 @@ def gather(
     )  # fmt: skip
 
 
-def _checked_rows(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Table, NDArray[Any], Array]:
+def _checked_rows(
+    model: Any, X: MatrixLike, y: VectorLike, sample_weight: VectorLike
+) -> tuple[Table, NDArray[Any], Array]:
     name = type(model).__name__
     if not is_classifier(model):
         raise ValueError(f"{name} is not a classifier: a report needs a fitted one of two classes.")
@@ -338,7 +339,7 @@ def _unseen_scores(model: Any, judge: Judge, n: int) -> Array:
     return np.asarray(scores if judge.model.classes_[judge.which] == model.pos_label_ else -scores)
 
 
-def _stand_for_all(weight: Array, positive: Mask, index: NDArray[np.intp]) -> Array:
+def _stand_for_all(weight: Array, positive: Mask, index: Index) -> Array:
     """Rows that have a score weigh what their whole class does, where a sample was learned from."""
     weight, used = weight.copy(), np.isin(np.arange(weight.size), index)
     for side in (positive, ~positive):

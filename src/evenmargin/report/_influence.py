@@ -16,18 +16,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline
 
+from .._util.typing import Array, Index, Mask, MatrixLike
 from ..stopping import roc_auc
 from ._evidence import Evidence
 from ._table import Table
 
 __all__ = ["Influence", "influence"]
 
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 SECONDS = 4.0  # for all calls of the model
 _ROWS = 1_000  # of each class, at most
@@ -92,7 +90,7 @@ def _coefficients(evidence: Evidence) -> Influence | None:
     return Influence(order, values[order], None, True, how)
 
 
-def _deviations(X: Any) -> Array:
+def _deviations(X: MatrixLike) -> Array:
     if issparse(X):
         mean = np.asarray(X.mean(axis=0)).ravel()
         square = np.asarray(X.multiply(X).mean(axis=0)).ravel()
@@ -145,7 +143,7 @@ def _how(evidence: Evidence, rows: int, tried: int, repeats: int, seconds: float
     return said
 
 
-def _some_rows(positive: NDArray[np.bool_], most: int, rng: np.random.Generator) -> Index:
+def _some_rows(positive: Mask, most: int, rng: np.random.Generator) -> Index:
     """Up to so many of each class: the area under the curve does not depend on their shares."""
     sides = [rng.permutation(np.flatnonzero(side))[:most] for side in (positive, ~positive)]
     return np.sort(np.concatenate(sides))
@@ -157,7 +155,7 @@ def _timed(evidence: Evidence, rows: Index) -> tuple[float, tuple[float, float]]
     return time.perf_counter() - started, figures
 
 
-def _apart_by_score(evidence: Evidence, rows: Index, X: Any) -> tuple[float, float]:
+def _apart_by_score(evidence: Evidence, rows: Index, X: MatrixLike) -> tuple[float, float]:
     """The distance between the mean scores of the classes, and the area under the ROC curve."""
     positive, weight, scores = evidence.positive[rows], evidence.weight[rows], evidence.judge.score(X)
     up, down = (float(np.average(scores[side], weights=weight[side])) for side in (positive, ~positive))

@@ -6,19 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 
 from .._input.checks import check_is_fitted
+from .._util.typing import Array, Mask, MatrixLike
 from ..auto import EvenMarginClassifier
 from ..display._common import own_threshold
 from ..display._scores import before_and_after, plain_threshold
 from ..zsvm import ZAdjustedClassifier
 
 __all__ = ["Judge", "get_judge"]
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -36,14 +33,14 @@ class Judge:
     plain_cut: float | None = None
     plain_name: str | None = None
 
-    def score(self, X: Any) -> Array:
+    def score(self, X: MatrixLike) -> Array:
         """Higher for the class to find."""
         if hasattr(self.model, "decision_function"):
             scores = np.asarray(self.model.decision_function(X), dtype=np.float64).ravel()
             return scores if self.which == 1 else -scores
         return np.asarray(self.model.predict_proba(X)[:, self.which], dtype=np.float64)
 
-    def chance(self, X: Any, scores: Array) -> Array | None:
+    def chance(self, X: MatrixLike, scores: Array) -> Array | None:
         """Probabilities of the class to find, if the model tells."""
         if not hasattr(self.model, "predict_proba"):
             return None
@@ -60,7 +57,7 @@ class Judge:
             return None
         return np.interp(thresholds, scores[order], chances[order])
 
-    def flagged_before(self, X: Any, scores: Array) -> Mask | None:
+    def flagged_before(self, X: MatrixLike, scores: Array) -> Mask | None:
         """Which rows were flagged without the adjustment."""
         return None if self.plain_cut is None else scores > self.plain_cut
 
@@ -73,12 +70,12 @@ class _EvenMarginJudge(Judge):
     def _turned(self) -> bool:
         return bool(self.model.classes_[self.which] != self.model.pos_label_)
 
-    def score(self, X: Any) -> Array:
+    def score(self, X: MatrixLike) -> Array:
         above = self.model.assess(X)["score"].to_numpy()
         scores = above + self.model.threshold_  # above it exactly where they were
         return -scores if self._turned else scores
 
-    def chance(self, X: Any, scores: Array) -> Array | None:
+    def chance(self, X: MatrixLike, scores: Array) -> Array | None:
         told = self.model.calibrator_
         return 1.0 - told.probability(-scores) if self._turned else told.probability(scores)
 
@@ -90,7 +87,7 @@ class _EvenMarginJudge(Judge):
 class _AdjustedJudge(Judge):
     """A machine with its z, whose scores before are not the same scores cut elsewhere."""
 
-    def flagged_before(self, X: Any, scores: Array) -> Mask | None:
+    def flagged_before(self, X: MatrixLike, scores: Array) -> Mask | None:
         before, _ = before_and_after(self.model, X)
         minority = before > 0
         return minority if self.model.classes_[self.which] == self.model.minority_ else ~minority

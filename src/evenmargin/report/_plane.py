@@ -6,15 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
+from .._util.typing import Array, Mask
 from ._charts import Frame, numbered_ticks, short
 from ._words import cut
 
 __all__ = ["plane_chart"]
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 _HATCH = 4  # cells from one line to the next
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
-from numpy.typing import NDArray
 
+from .._util.typing import Array
 from ..display._common import fence
 from ..operating import wilson
 from . import _charts as charts
@@ -24,8 +24,6 @@ __all__ = [
     "calibration", "curves", "data", "features", "for_the_script", "row_tables", "scores", "search", "threshold",
 ]  # fmt: skip
 
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 Context = dict[str, Any]
 
 _COLUMNS = 60  # listed by name

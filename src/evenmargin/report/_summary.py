@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
+from .._util.typing import Array
 from ..display._reliability import join_bins, sum_bins
 from ..operating import MetricInterval, wilson
 from ._charts import bar, dots
@@ -20,7 +20,6 @@ __all__ = [
     "Card", "Reliability", "cards", "cautions", "cost_lines", "lead", "price_source", "quoted", "reliability",
 ]  # fmt: skip
 
-Array = NDArray[np.float64]
 
 _FEW = 30  # rows of the class below which figures are rough
 _WIDE = 0.25  # of an interval

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from .._tables.encoder import as_days, is_number, named
+from .._util.typing import Array, Index, MatrixLike
 
 __all__ = ["Table"]
 
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 _LONGEST = 80  # characters of a column's name
 
@@ -38,7 +37,7 @@ class Table:
     kinds: list[str]
 
     @classmethod
-    def of(cls, X: Any, model: Any) -> Table:
+    def of(cls, X: MatrixLike, model: Any) -> Table:
         if issparse(X):
             X = X.tocsr()
         elif type(X).__module__.split(".")[0] == "polars":
@@ -88,7 +87,7 @@ class Table:
         column = as_days(self.column(j, rows))
         return np.asarray(pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan))
 
-    def missing(self) -> NDArray[np.intp]:
+    def missing(self) -> Index:
         """How many values each column lacks."""
         if isinstance(self.X, pd.DataFrame):
             return self.X.isna().sum().to_numpy(dtype=np.intp)
@@ -128,7 +127,7 @@ class Table:
         return grid
 
 
-def _array(X: Any) -> NDArray[Any]:
+def _array(X: MatrixLike) -> NDArray[Any]:
     """Numbers as they are; a list that holds words too, as objects, so that its numbers stay numbers."""
     if isinstance(X, list | tuple):
         held = np.array(X, dtype=object)

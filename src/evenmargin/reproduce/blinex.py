@@ -18,13 +18,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_sample_weight
 
 from .._util.threads import Workers, one_blas_thread
+from .._util.typing import Array, Index, Labels
 from ..display._common import GREEN, NEGATIVE, POSITIVE
 from ..kernels import RBF, kernel_matrix
 from ..losses import Blinex, Log
@@ -38,8 +38,6 @@ from ._measure import gmean, interval
 
 __all__ = ["TABLES"]
 
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 LOSSES = ("hinge", "log", "Blinex")
 MACHINES = ("linear", "kernel")
@@ -104,14 +102,14 @@ def _whole(settings: Settings, name: str) -> tuple[Array, Labels]:
     return X, y if np.mean(y > 0) <= 0.5 else -y
 
 
-def _outer(y: Labels, trial: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _outer(y: Labels, trial: int, seed: int) -> tuple[Index, Index]:
     """The rows of a fold: five folds, drawn anew for every five trials."""
     folds = StratifiedKFold(OUTER, shuffle=True, random_state=seed + trial // OUTER)
     train, test = list(folds.split(y, y))[trial % OUTER]
     return train, test
 
 
-def stratified(y: Labels, most: int, rng: np.random.Generator) -> NDArray[np.intp]:
+def stratified(y: Labels, most: int, rng: np.random.Generator) -> Index:
     """At most so many places of y, with the share of the classes kept; in order.
 
     >>> y = np.repeat([1, -1], [20, 180])
@@ -141,7 +139,7 @@ def with_noise(y: Labels, condition: Condition, rng: np.random.Generator) -> Lab
     return noisy
 
 
-def with_ratio(y: Labels, ratio: float, most: int, rng: np.random.Generator) -> NDArray[np.intp]:
+def with_ratio(y: Labels, ratio: float, most: int, rng: np.random.Generator) -> Index:
     """At most so many common rows, and one rare row for every `ratio` of them, but one for each inner fold.
 
     >>> y = np.repeat([1, -1], [20, 180])

@@ -29,6 +29,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
 from .._util.threads import Workers
+from .._util.typing import Array, Index, Mask
 from ..auto.views import PiecewiseLinear, Standard, View
 from ..density import SCHEMES, DensityWeights
 from ..kernels import RBF, Laplacian, kernel_matrix
@@ -38,8 +39,6 @@ from ._measure import interval, mean_and_spread
 
 __all__ = ["TABLES"]
 
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 Splits = Sequence[tuple[Index, Index]]
 
 PLAIN, ONES = "sklearn.svm.SVC", "GWL SVC"
@@ -215,7 +214,7 @@ def train(
     return Trained(scores, beta)
 
 
-def f1(scores: Array, positive: NDArray[np.bool_]) -> Array:
+def f1(scores: Array, positive: Mask) -> Array:
     """F1 of the class of scores above 0, along the last axis; NaN where scores are.
 
     Examples

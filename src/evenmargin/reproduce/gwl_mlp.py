@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from .. import papers
+from .._util.typing import Array
 from ..density import SCHEMES, DensityWeights
 from ._base import Job, Line, Report, Results, Settings, Sheet, Table
 from ._measure import interval, mean_and_spread
@@ -110,7 +111,7 @@ def _jobs(settings: Settings, number: str) -> Iterator[Job]:
             yield Job(_key(kind, trial), partial(_trial, settings, layers, kind, trial))
 
 
-def _errors(settings: Settings, results: Results, kind: str) -> NDArray[np.float64]:
+def _errors(settings: Settings, results: Results, kind: str) -> Array:
     """By trial, setting and figure."""
     trials = range(settings.repeats(TRIALS, 2))
     return np.array([results[_key(kind, trial)].figures["errors"] for trial in trials])
@@ -122,7 +123,7 @@ def _seconds(settings: Settings, results: Results, kind: str) -> float:
     return sum(results[_key(kind, trial)].seconds for trial in range(len(errors))) / (errors.shape[0] * errors.shape[1])
 
 
-def _chosen(errors: NDArray[np.float64], by: int) -> NDArray[np.float64]:
+def _chosen(errors: Array, by: int) -> Array:
     """The rounded test error of each trial at the setting with the least figure `by`."""
     best = errors[:, :, by].argmin(axis=1)
     return np.asarray(errors[np.arange(len(errors)), best, 0])
@@ -161,7 +162,7 @@ def _report(settings: Settings, results: Results, number: str) -> Report:
     return Report(sheets, _findings(by_test, by_aside))
 
 
-def _difference(label: str, paper: float | None, differences: NDArray[np.float64], judged: bool = False) -> Line:
+def _difference(label: str, paper: float | None, differences: Array, judged: bool = False) -> Line:
     """The mean over seeds; the parts of different seeds have rows in common, which the interval counts."""
     mean, half = interval(differences.tolist(), overlap=TEST / (1.0 - TEST))
     return Line((label,), paper, mean, half, None, _verdict(mean, half) if judged else "")

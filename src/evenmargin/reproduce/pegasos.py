@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold, train_test_split
@@ -19,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from .._input.checks import seed_from
 from .._util.threads import one_blas_thread
+from .._util.typing import Array, Index, Labels
 from ..kernel import KernelSVM
 from ..linear import LinearSVM
 from ..papers import cost_sensitive_pegasos
@@ -30,9 +30,7 @@ from ._measure import interval, mean_and_spread
 
 __all__ = ["TABLES"]
 
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
-Fold = tuple[NDArray[np.signedinteger], NDArray[np.signedinteger]]
+Fold = tuple[Index, Index]
 
 
 class Printed(NamedTuple):
@@ -540,7 +538,7 @@ def _curve_cell(settings: Settings, name: str, form: str) -> dict[str, Any]:
     return {"at": f"λ {lam:.3g}, b {b:.3g}"} | {key: curve._asdict() for key, curve in curves.items()}
 
 
-def subset(rows: NDArray[np.signedinteger], y: Labels, share: float, seed: int) -> NDArray[np.signedinteger]:
+def subset(rows: Index, y: Labels, share: float, seed: int) -> Index:
     """A share of the rows at random, the same of each class, and one of each at least."""
     rng = np.random.default_rng(seed)
     parts = [rng.permutation(rows[y[rows] == label]) for label in (-1, 1)]

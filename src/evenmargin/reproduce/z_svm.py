@@ -21,12 +21,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from .. import papers
+from .._util.typing import Array, Index, Labels
 from ..auto import EvenMarginClassifier
 from ..display import BoundaryDistanceDisplay
 from ..kernel import KernelSVM
@@ -37,9 +37,6 @@ from ._measure import gmean, mean_and_spread, sensitivity
 
 __all__ = ["TABLES"]
 
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
-Rows = NDArray[np.intp]
 
 FOLDS = 10
 NEAR = 0.03  # of the paper's G-mean
@@ -102,7 +99,7 @@ def _rows(settings: Settings, name: str) -> tuple[Array, Labels]:
     return np.asarray(data.X, np.float64), np.asarray(data.y, np.int64)
 
 
-def splits(y: Labels, seed: int) -> list[tuple[Rows, Rows]]:
+def splits(y: Labels, seed: int) -> list[tuple[Index, Index]]:
     """Training and test rows of the ten folds.
 
     >>> {len(test) for _, test in splits(np.repeat([1, -1], 10), 0)}
@@ -164,7 +161,7 @@ def adjusted(svm: KernelSVM, X: Array, y: Labels, search: str) -> ZAdjustedClass
     return papers.zsvm(**SEARCHES[search], cv="prefit").set_params(estimator=svm).fit(X, y)
 
 
-def _fold(case: Case, X: Array, y: Labels, train: Rows, test: Rows, plain: str, **given: Any) -> dict[str, Any]:
+def _fold(case: Case, X: Array, y: Labels, train: Index, test: Index, plain: str, **given: Any) -> dict[str, Any]:
     """A fold of the plain machine, under the name `plain`, and of z-SVM from it with each search."""
     scaler = MinMaxScaler(case.scale).fit(X[train])
     own, labels, others = scaler.transform(X[train]), y[train], scaler.transform(X[test])

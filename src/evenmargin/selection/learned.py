@@ -41,13 +41,13 @@ from .._input.checks import (
 from .._input.collections import refuse_dask
 from .._input.entry import on_device
 from .._util.progress import progress_bars
+from .._util.typing import Array, Index, MatrixLike, VectorLike
 from ..density import DensityWeights
 from ..sampling import hold_out
 
 __all__ = ["LearnedWeights"]
 
-Array = NDArray[np.float64]
-Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
+Fold = tuple[Index, Index]
 
 
 def _fitted_has(name: str) -> Any:
@@ -196,7 +196,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LearnedWeights:
+    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> LearnedWeights:
         """Search for weights, and fit the estimator with them.
 
         Parameters
@@ -235,7 +235,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     @_fitted_has("predict")
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
         """The estimator's predictions.
 
         Parameters
@@ -250,7 +250,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self.estimator_.predict(X)
 
     @_fitted_has("predict_proba")
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: MatrixLike) -> Array:
         """The estimator's probabilities.
 
         Parameters
@@ -265,7 +265,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self.estimator_.predict_proba(X)
 
     @_fitted_has("predict_log_proba")
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: MatrixLike) -> Array:
         """The logarithms of the estimator's probabilities.
 
         Parameters
@@ -280,7 +280,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self.estimator_.predict_log_proba(X)
 
     @_fitted_has("decision_function")
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: MatrixLike) -> Array:
         """The estimator's scores.
 
         Parameters
@@ -295,7 +295,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self.estimator_.decision_function(X)
 
     @_fitted_has("score")
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> float:
         """The estimator's own score, whatever `scoring` was.
 
         Parameters
@@ -337,7 +337,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         tags.target_tags.required = True
         return tags
 
-    def _target(self, y: Any) -> NDArray[Any]:
+    def _target(self, y: VectorLike) -> NDArray[Any]:
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         if is_classifier(self.estimator):
@@ -346,7 +346,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         assert_all_finite(y, input_name="y")
         return np.asarray(y)
 
-    def _folds(self, X: Any, y: NDArray[Any], weight: Array, rng: np.random.Generator) -> list[Fold]:
+    def _folds(self, X: MatrixLike, y: NDArray[Any], weight: Array, rng: np.random.Generator) -> list[Fold]:
         """Rows to train on and rows to score, all of them with a sample weight."""
         classifier, kept = is_classifier(self.estimator), np.flatnonzero(weight > 0)
         if kept.size == 0:
@@ -414,7 +414,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         weights[learned] = best
         return weights, fitted
 
-    def _start(self, trial: _Trial, learned: NDArray[np.intp], rng: np.random.Generator) -> Array | None:
+    def _start(self, trial: _Trial, learned: Index, rng: np.random.Generator) -> Array | None:
         """Density weights of the rows that weights are learned for, with a mean of 1; None for equal weights."""
         if isinstance(self.start, str) and self.start == "ones":
             return None
@@ -439,7 +439,7 @@ class _Trial:
         estimator: Any,
         scorer: Any,
         name: str,
-        X: Any,
+        X: MatrixLike,
         y: NDArray[Any],
         weight: Array,
         folds: list[Fold],
@@ -450,13 +450,13 @@ class _Trial:
         self.X, self.y, self.weight, self.folds = X, y, weight, folds
         self.weighted, self.keep = weighted, keep
 
-    def fit(self, rows: NDArray[np.intp], weights: Array) -> Any:
+    def fit(self, rows: Index, weights: Array) -> Any:
         """A clone, fitted to these rows; `weights` are of all rows."""
         estimator = clone(self.estimator)
         X, y = safe_split(estimator, self.X, self.y, rows)
         return estimator.fit(X, y, **{self.name: (self.weight * weights)[rows]})
 
-    def __call__(self, learned: NDArray[np.intp], candidate: Array) -> tuple[float, Any]:
+    def __call__(self, learned: Index, candidate: Array) -> tuple[float, Any]:
         weights = np.ones(self.y.size)
         weights[learned] = candidate
         scores = []

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import check_scoring
 
-__all__ = ["QUICK", "Scorers", "quick_scores"]
+from .._util.typing import Array, Mask, MatrixLike, VectorLike
 
-Array = NDArray[np.float64]
+__all__ = ["QUICK", "Scorers", "quick_scores"]
 
 
 class Scorers:
@@ -56,12 +56,14 @@ class Scorers:
         """The scorers that take sample_weight, where this version of scikit-learn's own searches hand it on."""
         return [name for name, scorer in self.scorers.items() if _takes_weight(scorer)]
 
-    def __call__(self, estimator: Any, X: Any, y: Any, params: Mapping[str, dict[str, Any]]) -> dict[str, float]:
+    def __call__(
+        self, estimator: Any, X: MatrixLike, y: VectorLike, params: Mapping[str, dict[str, Any]]
+    ) -> dict[str, float]:
         """The metrics of a fitted estimator; error_score where a scorer fails."""
         return self.some(list(self.scorers), estimator, X, y, params)
 
     def some(
-        self, names: list[str], estimator: Any, X: Any, y: Any, params: Mapping[str, dict[str, Any]]
+        self, names: list[str], estimator: Any, X: MatrixLike, y: VectorLike, params: Mapping[str, dict[str, Any]]
     ) -> dict[str, float]:
         """The same of some of the scorers."""
         found: dict[str, float] = {}
@@ -131,8 +133,8 @@ def quick_scores(name: str | None, classes: NDArray[Any], y: NDArray[Any], score
     return QUICK[name](positive, scores)
 
 
-def _from_counts(metric: Callable[..., Any]) -> Callable[[NDArray[np.bool_], Array], Array]:
-    def scores_of(positive: NDArray[np.bool_], scores: Array) -> Array:
+def _from_counts(metric: Callable[..., Any]) -> Callable[[Mask, Array], Array]:
+    def scores_of(positive: Mask, scores: Array) -> Array:
         called = scores > 0
         tp = np.count_nonzero(called[:, positive], axis=1)
         fp = np.count_nonzero(called, axis=1) - tp
@@ -143,7 +145,7 @@ def _from_counts(metric: Callable[..., Any]) -> Callable[[NDArray[np.bool_], Arr
     return scores_of
 
 
-def _roc_auc(positive: NDArray[np.bool_], scores: Array) -> Array:
+def _roc_auc(positive: Mask, scores: Array) -> Array:
     """The area under the curve by trapezoids, its straight stretches taken as one: the scorer's own rounding."""
     found = np.full(scores.shape[0], np.nan)
     for place, each in enumerate(scores):
@@ -156,7 +158,7 @@ def _roc_auc(positive: NDArray[np.bool_], scores: Array) -> Array:
     return found
 
 
-def _average_precision(positive: NDArray[np.bool_], scores: Array) -> Array:
+def _average_precision(positive: Mask, scores: Array) -> Array:
     """Σ (R_k − R_{k−1}) P_k over the distinct scores, summed from the lowest up as the scorer does."""
     found = np.full(scores.shape[0], np.nan)
     for place, each in enumerate(scores):
@@ -166,7 +168,7 @@ def _average_precision(positive: NDArray[np.bool_], scores: Array) -> Array:
     return found
 
 
-def _curve(positive: NDArray[np.bool_], scores: Array) -> tuple[Array, Array]:
+def _curve(positive: Mask, scores: Array) -> tuple[Array, Array]:
     """True and false positives for a threshold at each distinct score, from the highest down."""
     order = np.argsort(scores, kind="stable")[::-1]
     ends = np.append(np.flatnonzero(np.diff(scores[order])), scores.size - 1)
@@ -174,7 +176,7 @@ def _curve(positive: NDArray[np.bool_], scores: Array) -> tuple[Array, Array]:
     return tp, 1.0 + ends - tp
 
 
-QUICK: dict[str, Callable[[NDArray[np.bool_], Array], Array]] = {
+QUICK: dict[str, Callable[[Mask, Array], Array]] = {
     "accuracy": _from_counts(lambda tp, fn, fp, tn: (tp + tn) / (tp + fn + fp + tn)),
     "balanced_accuracy": _from_counts(lambda tp, fn, fp, tn: (tn / (tn + fp) + tp / (tp + fn)) / 2.0),
     "f1": _from_counts(lambda tp, fn, fp, tn: 2.0 * tp / (2 * tp + fn + fp)),

@@ -36,6 +36,7 @@ from .._input.entry import on_device
 from .._tables.frames import FramesTravel
 from .._util.progress import progress_bars
 from .._util.threads import Workers, count_threads
+from .._util.typing import Array, Floats, MatrixLike, VectorLike
 from ..papers import cost_sensitive_pegasos
 from ..stopping import AUCHalting, improvement_waits, waiting_time
 from .scoring import Scorers
@@ -43,8 +44,6 @@ from .shared import share
 from .trials import Sheet, Trials, for_scorers
 
 __all__ = ["SharedGridSearch", "pegasos_grid"]
-
-Array = NDArray[np.float64]
 
 
 def _best_has(name: str) -> Any:
@@ -198,7 +197,7 @@ class SharedGridSearch(FramesTravel, MetaEstimatorMixin, BaseEstimator):  # type
         self.cache_size = cache_size
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any = None, **params: Any) -> SharedGridSearch:
+    def fit(self, X: MatrixLike, y: VectorLike = None, **params: Any) -> SharedGridSearch:
         """Try all candidates on all folds, and fit the best to all rows.
 
         Parameters
@@ -372,7 +371,7 @@ class SharedGridSearch(FramesTravel, MetaEstimatorMixin, BaseEstimator):  # type
 
     # --- the best estimator's methods ---
 
-    def score(self, X: Any, y: Any = None, **params: Any) -> float:
+    def score(self, X: MatrixLike, y: VectorLike = None, **params: Any) -> float:
         """The metric of the best estimator on other rows: that of `scoring`, or of `refit` among several.
 
         Parameters
@@ -400,7 +399,7 @@ class SharedGridSearch(FramesTravel, MetaEstimatorMixin, BaseEstimator):  # type
         return found[self.refit] if isinstance(found, dict) else found
 
     @available_if(_best_has("predict"))
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
         """The best estimator's `predict`.
 
         Parameters
@@ -415,7 +414,7 @@ class SharedGridSearch(FramesTravel, MetaEstimatorMixin, BaseEstimator):  # type
         return self.best_estimator_.predict(X)
 
     @available_if(_best_has("decision_function"))
-    def decision_function(self, X: Any) -> NDArray[np.floating]:
+    def decision_function(self, X: MatrixLike) -> Floats:
         """The best estimator's `decision_function`.
 
         Parameters
@@ -430,7 +429,7 @@ class SharedGridSearch(FramesTravel, MetaEstimatorMixin, BaseEstimator):  # type
         return self.best_estimator_.decision_function(X)
 
     @available_if(_best_has("predict_proba"))
-    def predict_proba(self, X: Any) -> NDArray[np.floating]:
+    def predict_proba(self, X: MatrixLike) -> Floats:
         """The best estimator's `predict_proba`.
 
         Parameters
@@ -445,7 +444,7 @@ class SharedGridSearch(FramesTravel, MetaEstimatorMixin, BaseEstimator):  # type
         return self.best_estimator_.predict_proba(X)
 
     @available_if(_best_has("predict_log_proba"))
-    def predict_log_proba(self, X: Any) -> NDArray[np.floating]:
+    def predict_log_proba(self, X: MatrixLike) -> Floats:
         """The best estimator's `predict_log_proba`.
 
         Parameters
@@ -460,7 +459,7 @@ class SharedGridSearch(FramesTravel, MetaEstimatorMixin, BaseEstimator):  # type
         return self.best_estimator_.predict_log_proba(X)
 
     @available_if(_best_has("transform"))
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: MatrixLike) -> Any:
         """The best estimator's `transform`.
 
         Parameters
@@ -562,8 +561,8 @@ def _columns(name: str, numbers: Array, rank: bool) -> dict[str, Any]:
 
 
 def pegasos_grid(
-    X: Any,
-    y: Any,
+    X: MatrixLike,
+    y: VectorLike,
     *,
     lam: Sequence[float] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3),
     b: Sequence[float] = tuple(np.linspace(-2.0, 2.0, 10).tolist()),

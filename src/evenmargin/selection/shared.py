@@ -48,6 +48,7 @@ from .._input.checks import (
 )
 from .._input.entry import enter
 from .._util.threads import Workers
+from .._util.typing import Array, Index, MatrixLike
 from ..adjust import get_metric
 from ..density import SCHEMES, DensityWeights, density_weights
 from ..density.weights import _power
@@ -65,8 +66,6 @@ from .trials import Sheet, Trials
 
 __all__ = ["share"]
 
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 Cell = tuple[int, int]
 
 # Parameters of ZAdjustedClassifier that leave its machine as it is.
@@ -222,7 +221,7 @@ class FoldRows:
     All rows of a search, or those of one fold after its transformers.
     """
 
-    def __init__(self, X: Any, y: NDArray[Any], weight: Array) -> None:
+    def __init__(self, X: MatrixLike, y: NDArray[Any], weight: Array) -> None:
         self.X, self.y, self.weight, self.n = X, y, weight, y.size
         self.on_device = isinstance(X, arrays.Rows)
         self.dtype: Any = np.float64
@@ -453,7 +452,7 @@ class Desk:
         return np.asarray(found, dtype=np.float64)
 
 
-def _joined(X: Any, aside: Any) -> Any:
+def _joined(X: MatrixLike, aside: Any) -> Any:
     if isinstance(X, arrays.Rows):
         return arrays.Rows(arrays.namespace(X.tensor).cat([X.tensor, aside.tensor]))
     return vstack([X, aside], format="csr") if issparse(X) or issparse(aside) else np.concatenate([X, aside])
@@ -544,13 +543,13 @@ def _row_sums(K: Any, rows: Index, V: Array) -> Array:
 class Known(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A machine whose scores of some rows are known, for scorers; for all else it is fitted."""
 
-    def __init__(self, classes: Any, X: Any, scores: Any, fit: Callable[[], Any]) -> None:
+    def __init__(self, classes: Any, X: MatrixLike, scores: Any, fit: Callable[[], Any]) -> None:
         self.classes_, self._X, self._scores, self._fit = classes, X, scores, fit
 
-    def decision_function(self, X: Any) -> Any:
+    def decision_function(self, X: MatrixLike) -> Any:
         return self._scores if X is self._X else self._real.decision_function(X)
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: MatrixLike) -> Any:
         if X is not self._X:
             return self._real.predict(X)
         called = (self._scores > 0).astype(np.intp) if self._scores.ndim == 1 else self._scores.argmax(axis=1)

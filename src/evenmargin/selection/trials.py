@@ -10,16 +10,14 @@ from traceback import format_exc
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from .._device import arrays
 from .._input.checks import check_method_params, safe_split
+from .._util.typing import Array, Index, MatrixLike
 from .scoring import Scorers
 
 __all__ = ["Sheet", "Trials", "for_scorers"]
-
-Array = NDArray[np.float64]
 
 
 class Sheet:
@@ -71,7 +69,7 @@ class OnHost:
         return self._estimator.__sklearn_tags__()
 
 
-def for_scorers(estimator: Any, X: Any) -> Any:
+def for_scorers(estimator: Any, X: MatrixLike) -> Any:
     """The estimator as scorers can use it on X, whose answers to tensors may be tensors."""
     return OnHost(estimator) if arrays.is_tensor(X) else estimator
 
@@ -153,10 +151,10 @@ class Trials:
         return self._split[key]
 
     @cached_property
-    def index(self) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    def index(self) -> list[tuple[Index, Index]]:
         """The folds as arrays of row numbers."""
 
-        def numbers(rows: Any) -> NDArray[np.intp]:
+        def numbers(rows: Any) -> Index:
             rows = np.asarray(rows)
             return np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.intp)
 

@@ -24,8 +24,8 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._util.typing import Array, Floats
 from ..problem import Problem, Solution, Status
 from ..sampling import Uniform
 from ..stopping import AUCHalting
@@ -44,9 +44,9 @@ class Control:
     max_iter: int | None = None
     sampling: Any = field(default_factory=Uniform)
     seed: int = 0
-    coef: NDArray[np.floating] | None = None
+    coef: Floats | None = None
     intercept: float = 0.0
-    alpha: NDArray[np.float64] | None = None
+    alpha: Array | None = None
     steps: int = 0  # already taken, for solvers whose step size falls with t
     halting: AUCHalting | None = None
     progress: Callable[[int, int, str], None] | None = None
@@ -85,7 +85,7 @@ class Solver(ABC):
     def step(self, problem: Problem, state: Any, limit: int) -> int: ...
 
     @abstractmethod
-    def coefficients(self, problem: Problem, state: Any) -> tuple[NDArray[np.floating], float]: ...
+    def coefficients(self, problem: Problem, state: Any) -> tuple[Floats, float]: ...
 
     def gap(self, problem: Problem, state: Any) -> tuple[float, float]:
         return certify(problem, *self.coefficients(problem, state))
@@ -94,7 +94,7 @@ class Solver(ABC):
         """Objective and gap of the solution, where `gap` has not looked at it."""
         return certify(problem, solution.coef, solution.intercept, solution.alpha)
 
-    def refine(self, problem: Problem, w: NDArray[np.floating], b: float) -> float:
+    def refine(self, problem: Problem, w: Floats, b: float) -> float:
         """A last word on the intercept for the final w."""
         return b
 

@@ -10,12 +10,10 @@ SMO runs for some steps, and if that was not enough its guess is handed over.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from .. import _core
-
-Array = NDArray[np.float64]
+from .._util.typing import Array
 
 # Steps of SMO before the active set method has a try, per row.
 _STEPS = 4

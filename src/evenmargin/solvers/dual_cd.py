@@ -24,11 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
+from .._util.typing import Array
 from ..problem import Problem, Solution
 from .base import CHUNK, Control, Solver, State
 from .duality import certify, settled_intercept
-
-Array = NDArray[np.float64]
 
 _PATIENCE = 2_000  # passes after which the gap is looked at in any case, and rounding in w undone
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import _core
+from .._util.typing import Array, Floats
 from ..losses import slopes
 from ..problem import Problem
 
@@ -23,7 +23,7 @@ from ..problem import Problem
 SMALL = 100_000
 
 
-def dual_value(problem: Problem, alpha: NDArray[np.float64]) -> float:
+def dual_value(problem: Problem, alpha: Array) -> float:
     """The lower bound D(α), after making Σ α y = 0 where the intercept is free.
 
     The class with the larger sum is scaled down: that keeps α in its box.
@@ -46,9 +46,7 @@ def dual_value(problem: Problem, alpha: NDArray[np.float64]) -> float:
     return float(value - problem.offset * total)
 
 
-def certify(
-    problem: Problem, w: NDArray[np.floating], b: float, alpha: NDArray[np.float64] | None = None
-) -> tuple[float, float]:
+def certify(problem: Problem, w: Floats, b: float, alpha: Array | None = None) -> tuple[float, float]:
     """The objective at (w, b) and the duality gap; NaN where the problem is not convex.
 
     Without α, the gradient's own multipliers −price·slope are used: exact at
@@ -65,7 +63,7 @@ def certify(
     return objective, max(0.0, gap) if np.isfinite(gap) else np.inf
 
 
-def settled_intercept(problem: Problem, w: NDArray[np.float64], b: float, alpha: NDArray[np.float64]) -> float:
+def settled_intercept(problem: Problem, w: Array, b: float, alpha: Array) -> float:
     """A free intercept at its best for w, so that it depends on the data and not on the path.
 
     Any row strictly inside its box determines it already; on large data, where
@@ -78,7 +76,7 @@ def settled_intercept(problem: Problem, w: NDArray[np.float64], b: float, alpha:
     return best_intercept(problem, problem.scores(w, 0.0))
 
 
-def best_intercept(problem: Problem, scores: NDArray[np.float64]) -> float:
+def best_intercept(problem: Problem, scores: Array) -> float:
     """The b that minimises Σ price_i loss(y_i (scores_i + b)) for given x_i·w.
 
     The derivative by b does not decrease for a convex loss: bracket its zero,

@@ -18,11 +18,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import _core
 from .._device import arrays, products
 from .._util.threads import Workers
+from .._util.typing import Array, Index, MatrixLike
 from ..kernels import (
     RBF,
     Exponential,
@@ -38,8 +38,6 @@ from ..kernels import (
 
 __all__ = ["Cached", "Gram", "OnDevice", "Streamed", "Whole", "hold"]
 
-Array = NDArray[np.float64]
-Index = NDArray[np.signedinteger]
 
 # Rows up to which the whole matrix is computed, in float64.
 SMALL = 2048
@@ -55,7 +53,7 @@ class Gram(ABC):
     single = False  # whether products are computed in float32
     most = 2  # rows that a working set may have
 
-    def __init__(self, kernel: Any, X: Any, constant: float, ridge: Array | None, workers: Workers) -> None:
+    def __init__(self, kernel: Any, X: MatrixLike, constant: float, ridge: Array | None, workers: Workers) -> None:
         self.kernel, self.X, self.constant, self.workers = kernel, X, constant, workers
         self.ridge = ridge
         self.n = X.shape[0]
@@ -124,7 +122,7 @@ class Whole(Gram):
     """All of K, in float64 (a precomputed one as it is)."""
 
     def __init__(
-        self, kernel: Any, X: Any, constant: float, ridge: Array | None, workers: Workers, budget: int = 1 << 28
+        self, kernel: Any, X: MatrixLike, constant: float, ridge: Array | None, workers: Workers, budget: int = 1 << 28
     ) -> None:
         super().__init__(kernel, X, constant, ridge, workers)
         self.most = block_rows(budget)
@@ -156,7 +154,7 @@ class Streamed(Gram):
     """Tiles computed when needed: float32 at first, float64 once `widen` is called."""
 
     def __init__(
-        self, kernel: Any, X: Any, constant: float, ridge: Array | None, workers: Workers, budget: int
+        self, kernel: Any, X: MatrixLike, constant: float, ridge: Array | None, workers: Workers, budget: int
     ) -> None:
         super().__init__(kernel, X, constant, ridge, workers)
         self.budget, self.single, self.most = budget, True, block_rows(2 * budget)
@@ -184,7 +182,7 @@ class OnDevice(Streamed):
     """
 
     def __init__(
-        self, kernel: Any, X: Any, constant: float, ridge: Array | None, workers: Workers, budget: int
+        self, kernel: Any, X: MatrixLike, constant: float, ridge: Array | None, workers: Workers, budget: int
     ) -> None:
         Gram.__init__(self, kernel, X, constant, ridge, workers)
         self.single, self.most = True, block_rows(2 * budget)
@@ -223,7 +221,7 @@ class Cached(Gram):
     """Rows of K that were asked for, in float32 at first, as many as `capacity` bytes hold."""
 
     def __init__(
-        self, kernel: Any, X: Any, constant: float, ridge: Array | None, workers: Workers, capacity: int
+        self, kernel: Any, X: MatrixLike, constant: float, ridge: Array | None, workers: Workers, capacity: int
     ) -> None:
         super().__init__(kernel, X, constant, ridge, workers)
         self.capacity, self.budget = capacity, capacity // 2
@@ -291,7 +289,7 @@ class Cached(Gram):
 
 
 def hold(
-    kernel: Any, X: Any, constant: float, ridge: Array | None, workers: Workers, cache_size: float, most: int
+    kernel: Any, X: MatrixLike, constant: float, ridge: Array | None, workers: Workers, cache_size: float, most: int
 ) -> Gram:
     """The way to hold K that suits its size and its cost.
 
@@ -314,7 +312,7 @@ def hold(
     return Streamed(kernel, X, constant, ridge, workers, bytes_ // 4)
 
 
-def _size(kernel: Any, X: Any, diagonal: Array) -> float:
+def _size(kernel: Any, X: MatrixLike, diagonal: Array) -> float:
     """What the errors of float32 kernel values are in proportion to."""
     if isinstance(kernel, Exponential):
         return _ROUNDING**-0.5  # the root of a distance that is rounded

@@ -15,17 +15,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
+from .._util.typing import Array, Floats, Index
 from ..kernels import Precomputed
 from ..losses import slopes
 from ..problem import KernelProblem, Problem, Solution
 from .base import Control, Solver, State, require, whole
 from .gram import Whole
 from .lbfgs import Lbfgs
-
-Array = NDArray[np.float64]
 
 # Rows up to which K and its factor are held: 3 GB each.
 MOST_ROWS = 20_000
@@ -35,7 +33,7 @@ MOST_ROWS = 20_000
 class KernelLbfgsState(State):
     linear: Problem
     inner: Any
-    pivots: NDArray[np.intp]
+    pivots: Index
     triangle: Array  # the pivot rows of L
 
 
@@ -103,7 +101,7 @@ class KernelLbfgs(Solver):
         solution.coef, solution.intercept = self._represented(state, solution.coef, solution.intercept)
         return moved or not np.isfinite(solution.objective)
 
-    def _represented(self, state: KernelLbfgsState, u: NDArray[np.floating], b: float) -> tuple[Array, float]:
+    def _represented(self, state: KernelLbfgsState, u: Floats, b: float) -> tuple[Array, float]:
         linear = state.linear
         beta = -linear.price * slopes(linear.loss, linear.y * linear.scores(u, b), linear.y) * linear.y
         left = u - linear.X.T @ beta
@@ -111,7 +109,7 @@ class KernelLbfgs(Solver):
         return beta, b
 
 
-def pivoted_cholesky(K: Array, tol: float = 1e-12) -> tuple[Array, NDArray[np.intp]]:
+def pivoted_cholesky(K: Array, tol: float = 1e-12) -> tuple[Array, Index]:
     """L of shape (n, rank) with K = L Lᵀ up to tol of its diagonal, and the pivot rows in their order.
 
     K, in C order, is overwritten: its transpose is itself, and in the order LAPACK likes.

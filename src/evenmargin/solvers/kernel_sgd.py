@@ -24,19 +24,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import _core
 from .._device import arrays, products
+from .._util.typing import Array, Floats, Index, MatrixLike
 from ..kernels import Function, Points, Precomputed, centre_of
 from ..problem import KernelProblem, Solution
 from .base import Control, Solver, State
 from .duality import best_intercept
 from .gram import SMALL
 from .pegasos import bias_mode, safe_radius
-
-Array = NDArray[np.float64]
-Index = NDArray[np.signedinteger]
 
 BLOCK, BLOCK_THERE = 512, 1024  # steps that are taken from one tile, on the host and on a device
 LOOK, LOOK_THERE = 500_000_000, 100_000_000_000  # kernel values that a look at all rows may cost: about a second
@@ -131,7 +128,7 @@ class KernelSGD(Solver):
         solution.coef, solution.intercept = beta, self.refine(problem, beta, b)
         return True
 
-    def refine(self, problem: KernelProblem, w: NDArray[np.floating], b: float) -> float:  # type: ignore[override]
+    def refine(self, problem: KernelProblem, w: Floats, b: float) -> float:  # type: ignore[override]
         """A free intercept at its best value for the final w."""
         if not (self.best_b and problem.free and hasattr(problem.loss, "conjugate")):
             return b
@@ -143,7 +140,7 @@ class KernelSGD(Solver):
         return best_intercept(sample, problem.scores_of(sample.X, w).astype(np.float64))
 
 
-def look(X: Any) -> int:
+def look(X: MatrixLike) -> int:
     """Kernel values that a look at all rows may cost, where the rows are."""
     return LOOK_THERE if isinstance(X, arrays.Rows) else LOOK
 

@@ -12,16 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 from scipy.sparse import issparse
 
 from .. import _core
+from .._util.typing import Array
 from ..problem import Problem, Solution, Status
 from .base import Control, Solver, State, require, whole
 from .newton import polish, start_at, worth_polishing
-
-Array = NDArray[np.float64]
 
 
 @dataclass

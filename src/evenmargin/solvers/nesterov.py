@@ -19,24 +19,24 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import _core
+from .._util.typing import Array, Floats, Index
 from ..problem import Problem
 from .base import CHUNK, DRAWS, Control, Solver, State, real, require, whole
 
 
 @dataclass
 class NesterovState(State):
-    w: NDArray[np.floating]
-    velocity: NDArray[np.floating]
-    ahead: NDArray[np.floating]
-    gradient: NDArray[np.floating]
-    bias: NDArray[np.float64]  # (b, its velocity)
-    rate: NDArray[np.float64]  # (η,)
+    w: Floats
+    velocity: Floats
+    ahead: Floats
+    gradient: Floats
+    bias: Array  # (b, its velocity)
+    rate: Array  # (η,)
     decay: float
-    gain: NDArray[np.float64]
-    take: Callable[[int], NDArray[np.signedinteger]]
+    gain: Array
+    take: Callable[[int], Index]
     t: int = 0
 
 
@@ -111,7 +111,7 @@ class Nesterov(Solver):
         state.t += count
         return count
 
-    def coefficients(self, problem: Problem, state: NesterovState) -> tuple[NDArray[np.floating], float]:
+    def coefficients(self, problem: Problem, state: NesterovState) -> tuple[Floats, float]:
         return state.w, float(state.bias[0])
 
     def _first_rate(self, problem: Problem) -> float:

@@ -25,18 +25,16 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 from scipy.sparse import issparse
 
 from .. import _core
+from .._util.typing import Array, Index
 from ..losses import Hinge, slopes
 from ..problem import Problem, Solution, Status
 from .base import CHUNK, Control, Solver, State, require, whole
 from .dual_cd import DualCD
 from .duality import SMALL, certify, settled_intercept
-
-Array = NDArray[np.float64]
 
 # The first κ, in units of one over the violation that coordinate descent left,
 # and its growth per round: few Newton steps on dense and sparse data alike.
@@ -52,7 +50,7 @@ class Part:
     """The rows that a step looks at, and the constant pull of all others."""
 
     problem: Problem
-    rows: NDArray[np.intp] | slice
+    rows: Index | slice
     scores: Array
     alpha: Array
     fixed: Array  # (d + 1,)
@@ -312,7 +310,7 @@ def _zero(along: Callable[[float], float]) -> float:
     return 0.5 * (low + high)
 
 
-def weighted_gram(problem: Problem, rows: NDArray[np.intp], weight: Array, out: Array) -> None:
+def weighted_gram(problem: Problem, rows: Index, weight: Array, out: Array) -> None:
     """Lower half of `out` (in Fortran's order) += Σ weight_i (x_i; 1)(x_i; 1)ᵀ over the given rows."""
     if rows.size == 0:
         return

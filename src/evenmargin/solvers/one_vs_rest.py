@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._util.typing import Array, Floats
 from ..weights import minority_is_positive, row_costs
 
 __all__ = ["Task", "binary_task", "effective_C", "one_vs_rest"]
 
 # Above it, squares of prices times squares of features would overflow.
 _LARGEST_PRICE = 1e60
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Task:
     radius : 1/√λ, or more where weights ask for it, for solvers that project
     """
 
-    labels: NDArray[np.floating]
+    labels: Floats
     price: Array
     sign: float
     radius: float

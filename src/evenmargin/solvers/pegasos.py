@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import _core
+from .._util.typing import Array, Floats, Index
 from ..losses import values
 from ..problem import Problem, Solution
 from .base import CHUNK, DRAWS, Control, Solver, State, real, require
@@ -35,13 +35,13 @@ from .duality import best_intercept
 @dataclass
 class PegasosState(State):
     t: int
-    v: NDArray[np.floating]  # t · w
-    lagged: NDArray[np.floating]
-    before: NDArray[np.floating]
-    tally: NDArray[np.float64]
-    pull: NDArray[np.float64]  # y · price / frequency
+    v: Floats  # t · w
+    lagged: Floats
+    before: Floats
+    tally: Array
+    pull: Array  # y · price / frequency
     rate: float
-    take: Callable[[int], NDArray[np.signedinteger]]
+    take: Callable[[int], Index]
     radius: float
     first: int = 0  # steps taken before this fit
 
@@ -130,7 +130,7 @@ class Pegasos(Solver):
             _measure(problem, state.v, state.tally)
         return int(done)
 
-    def coefficients(self, problem: Problem, state: PegasosState) -> tuple[NDArray[np.floating], float]:
+    def coefficients(self, problem: Problem, state: PegasosState) -> tuple[Floats, float]:
         loops, t, tally = _core.sgd_loops, max(state.t, 1), state.tally
         if not self.average:
             b = tally[loops.BIAS] / (t if problem.augmented else 1.0)
@@ -149,7 +149,7 @@ class Pegasos(Solver):
         solution.coef, solution.intercept = w, self.refine(problem, w, b)
         return True
 
-    def refine(self, problem: Problem, w: NDArray[np.floating], b: float) -> float:
+    def refine(self, problem: Problem, w: Floats, b: float) -> float:
         """A free intercept at its best value for the final w."""
         if not (self.best_b and problem.free and hasattr(problem.loss, "conjugate")):
             return b
@@ -173,7 +173,7 @@ def bias_mode(problem: Problem) -> int:
     return int(mode)
 
 
-def _measure(problem: Problem, v: NDArray[np.floating], tally: NDArray[np.float64]) -> None:
+def _measure(problem: Problem, v: Floats, tally: Array) -> None:
     """‖v‖² anew, so that the updates of many steps cannot let it drift."""
     wide = v.astype(np.float64)
     extra = tally[_core.sgd_loops.BIAS] ** 2 if problem.augmented else 0.0

@@ -18,11 +18,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import _core
 from .._device import arrays
 from .._util.threads import Workers
+from .._util.typing import Array, Floats, Index, Mask, VectorLike
 from ..kernels import Precomputed
 from ..losses import Hinge, SquaredHinge
 from ..problem import KernelProblem
@@ -31,8 +31,6 @@ from .smo import SMO, SMOState
 
 __all__ = ["Paths", "Square", "solve_paths"]
 
-Array = NDArray[np.float64]
-Index = NDArray[np.signedinteger]
 
 # The violation that small folds are solved to, whatever tol: as `KernelSVM` does.
 _FINE = 1e-10
@@ -91,13 +89,13 @@ class Paths(NamedTuple):
     beta: list[Array]
     intercept: Array
     scores: Array
-    converged: NDArray[np.bool_]
+    converged: Mask
 
 
 def solve_paths(
-    K: NDArray[np.floating] | Square,
+    K: Floats | Square,
     folds: Sequence[Index],
-    y: Any,
+    y: VectorLike,
     prices: Any,
     *,
     free: bool = True,

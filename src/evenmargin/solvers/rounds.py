@@ -31,18 +31,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 from scipy.sparse import issparse
 
 from .. import _core
+from .._util.typing import Array
 from ..losses import Hinge, slopes, values
 from ..problem import Problem, Solution, Status
 from .newton import solve_lower, weighted_gram
 
 __all__ = ["WIDE", "Course", "Look", "Request", "Terms", "Trail", "begin", "drive", "look"]
 
-Array = NDArray[np.float64]
 Rounds = Generator["Request", "Look", Any]
 
 WIDE = 2_000  # columns above which there is no matrix

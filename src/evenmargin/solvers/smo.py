@@ -29,17 +29,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._util.typing import Array, Index
 from ..kernels import kernel_dot
 from ..losses import values
 from ..problem import KernelProblem, Solution
 from .base import Control, Solver, State, require, run, whole
 from .block import polish, solve_block
 from .gram import Gram, Streamed, Whole, hold
-
-Array = NDArray[np.float64]
-Index = NDArray[np.signedinteger]
 
 # Error of a float32 kernel value from which float64 is used from the start.
 _COARSE = 1e-4

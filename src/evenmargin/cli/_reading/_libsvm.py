@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..._util.typing import MatrixLike, VectorLike
 from ._base import CELLS, ROWS, TableFile
 from ._bytes import CHUNK, Source
 from ._lines import LONGEST, endless, utf8
@@ -98,7 +99,7 @@ class LibsvmFile(TableFile):
             ) from None
 
 
-def _dense(X: Any, y: Any, columns: list[str]) -> pd.DataFrame:
+def _dense(X: MatrixLike, y: VectorLike, columns: list[str]) -> pd.DataFrame:
     """Rows of a sparse matrix under the names asked for, as far as they are names of its kind."""
     columns = [name for name in columns if name == "label" or _LIBSVM_NAME.fullmatch(name)]
     out = np.zeros((len(columns), X.shape[0]))

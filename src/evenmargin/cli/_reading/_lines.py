@@ -13,16 +13,14 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..._util.typing import Index
 from ._sentences import InputError
 
 __all__ = ["LONGEST", "blocks", "endless", "read_header", "utf8"]
 
 LONGEST = 100_000_000  # bytes of one line
 _NEWLINE, _QUOTE = ord("\n"), ord('"')
-
-Places = NDArray[np.intp]
 
 
 def utf8(chunks: Iterable[bytes], encoding: str, name: str) -> Generator[bytes]:
@@ -74,7 +72,7 @@ def _decoded(decoder: codecs.IncrementalDecoder, chunk: bytes, line: int, encodi
         raise InputError(f"{name} is not {encoding.upper()}: {byte}; say --encoding {other} if it is that.") from None
 
 
-def _lines(block: bytes, separator: str) -> tuple[Places, Places]:
+def _lines(block: bytes, separator: str) -> tuple[Index, Index]:
     """Where the lines of a block end, and how many fields each has; what follows the last line end is not counted.
 
     As pandas sees it: a quote opens at the start of a field only, spaces aside; two of them inside quotes are
@@ -93,7 +91,7 @@ def _lines(block: bytes, separator: str) -> tuple[Places, Places]:
     return ends, np.add.reduceat(separators, starts, dtype=np.uint32).astype(np.intp) + 1
 
 
-def _marks(block: bytes, separator: str) -> Places:
+def _marks(block: bytes, separator: str) -> Index:
     """Separators and line ends that are not inside quotes."""
     data = np.frombuffer(block, np.uint8)
     places = np.flatnonzero((data == _NEWLINE) | (data == ord(separator)) | (data == _QUOTE))
@@ -138,7 +136,7 @@ def blocks(chunks: Iterable[bytes], separator: str, width: int, name: str, line:
         parts, size, wanted = [rest], len(rest), 2 * len(rest)
 
 
-def _even(lines: bytes, ends: Places, fields: Places, width: int, name: str, line: int) -> tuple[bytes, int]:
+def _even(lines: bytes, ends: Index, fields: Index, width: int, name: str, line: int) -> tuple[bytes, int]:
     """The lines without the blank ones, and their number; one without `width` fields is refused."""
     uneven = np.flatnonzero(np.diff(ends, prepend=-1) == 1 if width == 1 else fields != width)
     if not uneven.size:

@@ -1,0 +1,24 @@
+"""What signatures speak of, named once.
+
+`MatrixLike` and `VectorLike` stand for what users may give, which no type checker can name: arrays, lists, CSR
+matrices, frames, tensors, dask collections. What they become is checked where they enter (`_input`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Array", "Floats", "Index", "Labels", "Mask", "MatrixLike", "Single", "VectorLike"]
+
+Array: TypeAlias = NDArray[np.float64]
+Single: TypeAlias = NDArray[np.float32]
+Floats: TypeAlias = NDArray[np.floating]
+Index: TypeAlias = NDArray[np.signedinteger]
+Labels: TypeAlias = NDArray[np.int64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+MatrixLike: TypeAlias = Any
+VectorLike: TypeAlias = Any
