@@ -22,15 +22,14 @@ be written as a number, it is an interval of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ._util.typing import Array, Mask
+from .metrics import MCC, METRICS, BalancedAccuracy, CostMatrix, FBeta, GMean, Metric, get_metric
 
 __all__ = [
     "MCC",
@@ -48,160 +47,12 @@ __all__ = [
     "metric_curve",
 ]
 
-Metric = Callable[[Array, Array, Array, Array], Array]
-
 _PLACES = ("upper", "middle", "lower")
 _LARGEST = float(np.finfo(np.float64).max)
 _SMALLEST = 1e-100  # a z below it is 0: products would underflow, and rows part by that alone
 _TIE = 1e-12  # relative: what sums of weights may lose to rounding
 _MARGIN = 0.01  # of a plateau: how far from its end, so that other rounding does not leave it
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
-
-
-# --- metrics: functions of the weights tp, fn, fp, tn, elementwise, to be maximised ---
-
-
-def _share(part: Array, rest: Array) -> Array:
-    """part/(part + rest): the recall of a class."""
-    whole = np.asarray(part + rest)
-    if not np.all(whole > 0):
-        raise ValueError("The metric needs rows of both classes with a weight above 0.")
-    return np.asarray(part / whole)
-
-
-@dataclass(frozen=True)
-class GMean:
-    """√(sensitivity · specificity).
-
-    Examples
-    --------
-    >>> from evenmargin.adjust import GMean
-    >>> float(GMean()(tp=9, fn=1, fp=19, tn=81).round(3))
-    0.854
-    """
-
-    def __call__(self, tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
-        return np.sqrt(_share(tp, fn) * _share(tn, fp))
-
-
-@dataclass(frozen=True)
-class BalancedAccuracy:
-    """(sensitivity + specificity)/2.
-
-    Examples
-    --------
-    >>> from evenmargin.adjust import BalancedAccuracy
-    >>> float(BalancedAccuracy()(tp=9, fn=3, fp=25, tn=75))
-    0.75
-    """
-
-    def __call__(self, tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
-        return np.asarray(0.5 * (_share(tp, fn) + _share(tn, fp)))
-
-
-@dataclass(frozen=True)
-class FBeta:
-    """(1 + β²)·tp/((1 + β²)·tp + β²·fn + fp): a β above 1 asks for recall, below 1 for precision.
-
-    Examples
-    --------
-    >>> from evenmargin.adjust import FBeta
-    >>> float(FBeta(1.0)(tp=10, fn=0, fp=20, tn=80))
-    0.5
-    """
-
-    beta: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.beta, Real) or not 0 < float(self.beta) < 1e100:
-            raise ValueError(f"FBeta: beta={self.beta!r} must be a number above 0.")
-
-    def __call__(self, tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
-        square = float(self.beta) ** 2
-        hits = (1.0 + square) * np.asarray(tp)
-        return np.asarray(hits / (hits + square * fn + fp))
-
-
-@dataclass(frozen=True)
-class MCC:
-    """Matthews correlation: of what rows are with what they are called; 0 where all are called the same.
-
-    Examples
-    --------
-    >>> from evenmargin.adjust import MCC
-    >>> float(MCC()(tp=9, fn=1, fp=19, tn=81).round(3))
-    0.469
-    """
-
-    def __call__(self, tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
-        # Of roots, and not the root of a product, which could overflow.
-        called, not_called = np.asarray(tp + fp), np.asarray(fn + tn)
-        both = np.sqrt(called) * np.sqrt(not_called) * np.sqrt(tp + fn) * np.sqrt(fp + tn)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(both > 0, (np.asarray(tp) * tn - np.asarray(fp) * fn) / both, 0.0)
-
-
-@dataclass(frozen=True)
-class CostMatrix:
-    """Minus the mean cost of a row, from [[cost of tn, of fp], [of fn, of tp]].
-
-    Rows of the matrix are what a row is and columns what it is called, negative
-    first, as in scikit-learn's `confusion_matrix`. Costs below 0 are gains.
-
-    Examples
-    --------
-    >>> from evenmargin.adjust import CostMatrix
-    >>> float(CostMatrix([[0, 1], [10, 0]])(tp=9, fn=1, fp=20, tn=70))
-    -0.3
-    """
-
-    costs: Any
-
-    def __post_init__(self) -> None:
-        try:
-            costs = np.asarray(self.costs, dtype=np.float64)
-        except (TypeError, ValueError):
-            costs = np.empty(0)
-        if costs.shape != (2, 2) or not np.isfinite(costs).all():
-            raise ValueError(f"A cost matrix must hold 2 × 2 finite numbers, [[tn, fp], [fn, tp]], not {self.costs!r}.")
-        object.__setattr__(self, "costs", tuple(map(tuple, costs.tolist())))
-
-    def __call__(self, tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
-        (of_tn, of_fp), (of_fn, of_tp) = self.costs
-        total = np.asarray(tp + fn + fp + tn)
-        return np.asarray(-(of_tn * tn + of_fp * fp + of_fn * fn + of_tp * tp) / total)
-
-
-METRICS: dict[str, Metric] = {
-    "gmean": GMean(),
-    "f1": FBeta(1.0),
-    "balanced_accuracy": BalancedAccuracy(),
-    "mcc": MCC(),
-}
-
-
-def get_metric(metric: Any) -> Metric:
-    """The metric for a name, a cost matrix, or the given function itself.
-
-    Examples
-    --------
-    >>> from evenmargin.adjust import get_metric
-    >>> get_metric("f1")
-    FBeta(beta=1.0)
-    >>> get_metric([[0, 1], [10, 0]])
-    CostMatrix(costs=((0.0, 1.0), (10.0, 0.0)))
-    """
-    if isinstance(metric, str) and metric in METRICS:
-        return METRICS[metric]
-    if isinstance(metric, list | tuple | np.ndarray):
-        return CostMatrix(metric)
-    if callable(metric) and not isinstance(metric, type):
-        return metric
-    known = ", ".join(repr(name) for name in sorted(METRICS))
-    raise ValueError(
-        f"metric={metric!r} is unknown; choose one of {known}, an object such as FBeta(2.0), "
-        "a cost matrix [[tn, fp], [fn, tp]], or a function of (tp, fn, fp, tn)."
-    )
 
 
 # --- searches ---

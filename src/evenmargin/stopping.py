@@ -16,37 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._util.typing import Floats
+from .metrics import roc_auc
 
 __all__ = ["AUCHalting", "WaitingTime", "improvement_waits", "roc_auc", "waiting_time"]
 
 Model = tuple[Floats, float]
-
-
-def roc_auc(y: ArrayLike, scores: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-    """The chance that a positive row scores above a negative one, ties counting 1/2.
-
-    The same number as scikit-learn's `roc_auc_score`, without its checks: it is
-    called inside solvers.
-
-    Examples
-    --------
-    >>> from evenmargin.stopping import roc_auc
-    >>> roc_auc([1, -1, -1, 1], [0.9, 0.1, 0.4, 0.4])
-    0.875
-    """
-    y, scores = np.asarray(y), np.asarray(scores)
-    weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    if weight is None or np.all(weight == weight[0]):  # counting places is four times as fast
-        plus, minus = scores[y > 0], np.sort(scores[~(y > 0)])
-        below, not_above = (np.searchsorted(minus, plus, side).sum() for side in ("left", "right"))
-        return float(0.5 * (below + not_above) / (plus.size * minus.size))
-    order = np.argsort(scores, kind="stable")
-    scores, positive, weight = scores[order], y[order] > 0, weight[order]
-    ends = np.append(np.flatnonzero(np.diff(scores)), scores.size - 1)  # last place of each tie
-    plus = np.diff(np.cumsum(weight * positive)[ends], prepend=0.0)
-    minus_below = np.cumsum(weight * ~positive)[ends]
-    minus = np.diff(minus_below, prepend=0.0)
-    return float(plus @ (minus_below - 0.5 * minus) / (plus.sum() * minus.sum()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,8 +49,9 @@ from ._input.checks import (
 from ._input.collections import by_blocks, refuse_dask
 from ._input.entry import Classifier, kind_of, on_device
 from ._util.typing import Array, Index, Mask, MatrixLike, VectorLike
-from .adjust import BestThreshold, BestZ, best_threshold, best_z, get_metric
+from .adjust import BestThreshold, BestZ, best_threshold, best_z
 from .kernels import get_kernel, kernel_dot
+from .metrics import get_metric
 from .weights import minority_is_positive
 
 __all__ = ["ZAdjustedClassifier"]

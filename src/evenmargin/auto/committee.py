@@ -37,9 +37,9 @@ from .._util.threads import Workers
 from .._util.typing import Array, Index, Mask, Single
 from ..kernels import RBF, Exponential, Kernel, kernel_dot, kernel_matrix
 from ..linear import LinearSVM
+from ..metrics import roc_auc
 from ..nystroem import StratifiedNystroem
 from ..solvers.price_paths import solve_paths
-from ..stopping import roc_auc
 from ..weights import row_costs
 from .views import PiecewiseLinear, QuantileNormal, Standard, View
 

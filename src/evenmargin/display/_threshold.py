@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 
 from .._input.checks import check_is_fitted
 from .._util.typing import Array, Mask, MatrixLike
-from ..adjust import METRICS, CostMatrix, FBeta, MetricCurve, best_threshold, best_z, get_metric, metric_curve
+from ..adjust import MetricCurve, best_threshold, best_z, metric_curve
+from ..metrics import METRICS, CostMatrix, FBeta, get_metric, precision, recall, specificity
 from ..zsvm import ZAdjustedClassifier, _parts
 from . import _common as common
 
@@ -25,19 +26,7 @@ _NAMES = {"gmean": "G-mean", "f1": "F1", "mcc": "MCC"}
 _COLORS = {"sensitivity": common.POSITIVE, "specificity": common.NEGATIVE, "G-mean": common.BLACK}
 
 
-def _sensitivity(tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
-    return np.asarray(tp / (tp + fn))
-
-
-def _specificity(tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
-    return np.asarray(tn / (tn + fp))
-
-
-def _precision(tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
-    return np.asarray(tp / (tp + fp))
-
-
-_PARTS = {"sensitivity": _sensitivity, "specificity": _specificity, "precision": _precision}
+_PARTS = {"sensitivity": recall, "specificity": specificity, "precision": precision}
 
 
 def _named(metrics: Any) -> dict[str, Any]:

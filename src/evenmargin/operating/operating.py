@@ -28,7 +28,8 @@ from numpy.typing import ArrayLike
 from scipy.special import betaincc, betaincinv, expit, ndtr, ndtri, stdtrit
 
 from .._util.typing import Array, Index, Mask
-from ..adjust import MCC, BalancedAccuracy, CostMatrix, FBeta, GMean, Metric, best_threshold, get_metric
+from ..adjust import best_threshold
+from ..metrics import MCC, BalancedAccuracy, CostMatrix, FBeta, GMean, Metric, get_metric, recall, specificity
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,14 +137,6 @@ class Objective:
             short = np.minimum(attained, self.floor.needed) - 2.0
             values = np.where(attained >= self.floor.needed, values, short + 1e-9 * values)
         return np.where(np.isnan(values), -np.inf, values)
-
-
-def _recall(tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
-    return np.asarray(tp / (tp + fn))
-
-
-def _specificity(tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
-    return np.asarray(tn / (tn + fp))
 
 
 def get_objective(objective: Any) -> Objective:
@@ -256,7 +249,7 @@ def _floor_objective(floor: Mapping[str, Any]) -> Objective:
     sure = "" if confidence is None else f" with {100 * confidence:g} % confidence"
     return Objective(
         f"{rate} of at least {100 * level:g} %{sure}",
-        _specificity if rate == "recall" else _recall,
+        specificity if rate == "recall" else recall,
         Floor(rate, level, confidence),
     )
 

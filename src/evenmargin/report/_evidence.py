@@ -16,8 +16,8 @@ from sklearn.base import is_classifier
 from .._input.checks import check_is_fitted, check_labels, check_weights
 from .._input.collections import refuse_dask
 from .._util.typing import Array, Index, Mask, MatrixLike, VectorLike
-from ..adjust import CostMatrix
 from ..auto import EvenMarginClassifier
+from ..metrics import CostMatrix
 from ..operating import MetricInterval, Objective, expected_cost, get_objective, metric_interval, operating_curve
 from ._judges import Judge, get_judge
 from ._table import Table

@@ -20,7 +20,7 @@ from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline
 
 from .._util.typing import Array, Index, Mask, MatrixLike
-from ..stopping import roc_auc
+from ..metrics import roc_auc
 from ._evidence import Evidence
 from ._table import Table
 

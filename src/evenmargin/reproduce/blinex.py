@@ -28,11 +28,11 @@ from .._util.typing import Array, Index, Labels
 from ..display._common import GREEN, NEGATIVE, POSITIVE
 from ..kernels import RBF, kernel_matrix
 from ..losses import Blinex, Log
+from ..metrics import roc_auc
 from ..problem import Problem, Solution
 from ..solvers import Control, Lbfgs, Solver, run
 from ..solvers.kernel_lbfgs import pivoted_cholesky
 from ..solvers.price_paths import solve_paths
-from ..stopping import roc_auc
 from ._base import Job, Line, Record, Report, Results, Settings, Sheet, Table
 from ._measure import gmean, interval
 

@@ -21,10 +21,11 @@ from .._util.threads import one_blas_thread
 from .._util.typing import Array, Index, Labels
 from ..kernel import KernelSVM
 from ..linear import LinearSVM
+from ..metrics import roc_auc
 from ..papers import cost_sensitive_pegasos
 from ..selection import SharedGridSearch
 from ..solvers import Pegasos, run
-from ..stopping import AUCHalting, improvement_waits, roc_auc, waiting_time
+from ..stopping import AUCHalting, improvement_waits, waiting_time
 from ._base import Job, Line, Record, Report, Results, Settings, Sheet, Table
 from ._measure import interval, mean_and_spread
 

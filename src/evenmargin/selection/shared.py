@@ -49,12 +49,12 @@ from .._input.checks import (
 from .._input.entry import enter
 from .._util.threads import Workers
 from .._util.typing import Array, Index, MatrixLike
-from ..adjust import get_metric
 from ..density import SCHEMES, DensityWeights, density_weights
 from ..density.weights import _power
 from ..kernel import KernelSVM
 from ..kernels import RBF, Laplacian, Linear, Poly, centre_of, get_kernel, kernel_matrix, prepared, reach
 from ..losses import Hinge, SquaredHinge, get_loss
+from ..metrics import get_metric
 from ..solvers import _SMO_UP_TO, SMO
 from ..solvers.gram import SMALL
 from ..solvers.one_vs_rest import Task, binary_task, effective_C, one_vs_rest
