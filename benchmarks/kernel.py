@@ -247,7 +247,7 @@ def z(folder: Path, repeats: int) -> None:
     for name, n in (("ijcnn1", None), ("mammography", None), ("euthyroid", None)):
         X, y = load(folder, name, n)
         svm = KernelSVM(gamma=1.0 / X.shape[1]).fit(X, y)
-        up, down, b = svm._split_decision(X)
+        up, down, b = svm.split_decision(X)
         scoring, search = alternate(
             [lambda s=svm, X=X: s.decision_function(X), lambda u=up, d=down, b=b, y=y: best_z(u, d + b, y)], repeats
         )

@@ -247,8 +247,10 @@ def test_the_same_seed_gives_the_same_bits_and_another_the_same_optimum(rows):
 def test_the_half_that_z_needs_is_that_in_memory(rows):
     X, y, _ = rows
     found, expected = LinearSVM(tol=1e-9, random_state=0).fit(*chunked(X, y)), LinearSVM(tol=1e-9).fit(X, y)
-    np.testing.assert_allclose(found._half, expected._half, atol=1e-3 * np.abs(expected._half).max())
-    up, down, b = found._split_decision(X)
+    np.testing.assert_allclose(
+        found.positive_coef_, expected.positive_coef_, atol=1e-3 * np.abs(expected.positive_coef_).max()
+    )
+    up, down, b = found.split_decision(X)
     np.testing.assert_allclose(up + down + b, found.decision_function(X), atol=1e-9)
     moved = [ZAdjustedClassifier(svm, cv="prefit").fit(X, y).z_ for svm in (found, expected)]
     assert moved[0] == pytest.approx(moved[1], rel=0.05)
@@ -341,9 +343,9 @@ def test_warm_starts_along_a_path_of_prices_cost_no_more_than_cold_ones(rows, pa
 def test_multipliers_are_no_start_where_the_prices_of_the_classes_changed_and_their_total_did_not(rows):
     X, y, _ = rows
     svm = LinearSVM(warm_start=True, random_state=0).fit(*chunked(X, y))
-    first, rare = svm._trails[0]["points"][0], float((y > 0).mean())
+    first, rare = svm._progress.tasks[0].resumption.points[0], float((y > 0).mean())
     svm.set_params(class_weight={-1: 0.5, 1: (1 - 0.5 * (1 - rare)) / rare}).fit(*chunked(X, y))
-    assert not np.array_equal(svm._trails[0]["points"][0], first)
+    assert not np.array_equal(svm._progress.tasks[0].resumption.points[0], first)
     agree(svm, LinearSVM(class_weight=svm.class_weight).fit(X, y))
 
 
@@ -354,9 +356,9 @@ def test_warm_start_holds_where_the_other_class_becomes_the_smaller_one(rows, lo
     y[::10] = 1 - y[::10]
     weight = np.where(y == 1, 1.1, 1.0)  # 49 % of the rows, more than half of the weight
     svm = LinearSVM(loss=loss, warm_start=True, random_state=0).fit(*chunked(X, y))
-    before = svm._trails[0]["sign"]
+    before = svm._progress.tasks[0].sign
     svm.fit(*chunked(X, y), weight)
-    assert svm._trails[0]["sign"] == -before
+    assert svm._progress.tasks[0].sign == -before
     first = svm.history_[0]["objective"]
     assert first < 1.01 * svm.objective_
     agree(svm, LinearSVM(loss=loss).fit(X, y, weight))
@@ -369,7 +371,7 @@ def test_warm_starts_cross_between_memory_and_dask(rows, loss):
     svm = LinearSVM(loss=loss, warm_start=True, random_state=0).fit(X, y)
     agree(svm.fit(*chunked(X, y)), expected)
     agree(svm.fit(X, y), expected)
-    assert svm._trails is None
+    assert svm._progress.tasks[0].resumption is None
 
 
 def test_warm_start_crosses_between_losses(rows):
@@ -390,8 +392,10 @@ def test_partial_fit_goes_on_from_a_fit_on_dask(rows):
     X, y, _ = rows
     options = {"class_weight": "balanced", "random_state": 0, "tol": 1e-9}
     found, expected = LinearSVM(**options).fit(*chunked(X, y)), LinearSVM(**options).fit(X, y)
-    for key in ("totals", "rows", "steps", "costs", "seed"):
-        np.testing.assert_allclose(found._stream[key], expected._stream[key])
+    now, then = found._progress, expected._progress
+    np.testing.assert_allclose(now.totals, then.totals)
+    assert (now.rows, now.seed, now.tasks[0].steps) == (then.rows, then.seed, then.tasks[0].steps)
+    np.testing.assert_allclose(now.tasks[0].cost, then.tasks[0].cost)
     found.partial_fit(X[:200], y[:200])
     np.testing.assert_allclose(found.coef_, expected.partial_fit(X[:200], y[:200]).coef_, atol=1e-3)
 
@@ -459,7 +463,7 @@ def test_a_random_state_is_drawn_from_once(rows):
     X, y, _ = rows
     here, there = np.random.RandomState(0), np.random.RandomState(0)
     found, expected = LinearSVM(random_state=there).fit(*chunked(X, y)), LinearSVM(random_state=here).fit(X, y)
-    assert found._stream["seed"] == expected._stream["seed"]
+    assert found._progress.seed == expected._progress.seed
     assert there.randint(1 << 30) == here.randint(1 << 30)
 
 

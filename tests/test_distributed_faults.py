@@ -105,8 +105,10 @@ def test_a_bad_table_gets_one_sentence(call, words):
     lambda svm: svm.fit(dask.delayed(X), Y), lambda svm: svm.fit(chunked()[0], dask.delayed(Y)),
     lambda svm: svm.predict(dask.delayed(X)), lambda svm: svm.fit(pytest.importorskip("dask.bag").from_sequence(X), Y),
 ])  # fmt: skip
-def test_what_dask_computes_and_is_no_array_is_refused_in_one_sentence(call):
-    with pytest.raises(TypeError, match=r"^A dask \w+ is no array and no frame: make one of it by dask.array.from_del"):
+def test_lazy_objects_that_are_not_arrays_are_refused_in_one_sentence(call):
+    with pytest.raises(
+        TypeError, match=r"^A dask \w+ is neither an array nor a frame: make one with dask.array.from_del"
+    ):
         call(LinearSVM().fit(X, Y))
 
 

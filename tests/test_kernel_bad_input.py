@@ -449,7 +449,7 @@ def test_scikit_learns_tools_take_a_kernel_machine():
 )
 def test_z_of_our_machines_splits_their_scores(svm, cv):
     adjusted = ZAdjustedClassifier(svm, cv=cv).fit(X, Y)
-    up, down, intercept = adjusted.estimator_._split_decision(NEW)
+    up, down, intercept = adjusted.estimator_.split_decision(NEW)
     assert_allclose(up + down + intercept, adjusted.estimator_.decision_function(NEW), atol=1e-9)
     assert_allclose(adjusted.decision_function(NEW), adjusted.z_ * up + down + intercept, atol=1e-9)
 
@@ -466,7 +466,7 @@ def test_z_says_what_it_cannot_do():
     with pytest.raises(ValueError, match=r"Only binary classification.*3 classes"):
         ZAdjustedClassifier(KernelSVM()).fit(X, np.arange(N) % 3)
     with pytest.raises(ValueError, match="can be split for two classes, and these are 3"):
-        KernelSVM().fit(X, np.arange(N) % 3)._split_decision(X)
+        KernelSVM().fit(X, np.arange(N) % 3).split_decision(X)
 
 
 # --- Ctrl-C ---

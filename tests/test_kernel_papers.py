@@ -104,17 +104,17 @@ def test_zsvm_is_at_least_as_good_as_the_golden_section():
     exact, golden = papers.zsvm().fit(X, Y), papers.zsvm(search="golden").fit(X, Y)
     assert isinstance(exact, ZAdjustedClassifier)
     assert exact.best_score_ >= golden.best_score_
-    p, q, b = exact.estimator_._split_decision(X)
+    p, q, b = exact.estimator_.split_decision(X)
     assert np.allclose(exact.decision_function(X), exact.z_ * p + q + b)
 
 
 def test_z_through_the_dual_of_the_linear_machine():
     for loss, solver in [("hinge", "newton"), ("hinge", "dual_cd"), ("log", "lbfgs")]:
         svm = LinearSVM(loss=loss, solver=solver, tol=1e-10).fit(X, Y)
-        up, down, b = svm._split_decision(X)
+        up, down, b = svm.split_decision(X)
         assert np.allclose(up + down + b, svm.decision_function(X))
         kernel = papers.KernelSVM(kernel="linear", loss=loss, tol=1e-6).fit(X, Y)
-        assert np.allclose(up, kernel._split_decision(X)[0], atol=1e-3 * np.abs(up).max())
+        assert np.allclose(up, kernel.split_decision(X)[0], atol=1e-3 * np.abs(up).max())
     with pytest.raises(ValueError, match=r"no dual to split.*'pegasos'"):
         ZAdjustedClassifier(LinearSVM(solver="pegasos", max_iter=100)).fit(X, Y)
 

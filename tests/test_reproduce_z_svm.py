@@ -175,7 +175,7 @@ def test_a_fold_has_the_figures_of_scikit_learns_machine(scaled, case):
 def test_the_chosen_z_is_the_best_of_all_and_golden_section_no_better(scaled, case):
     X, y = scaled
     svm = z_svm.machine(case, X, y)
-    up, down, intercept = svm._split_decision(X)
+    up, down, intercept = svm.split_decision(X)
     best = metric_curve(y, p=up, q=down + intercept).values.max()
     found = {search: z_svm.adjusted(svm, X, y, search) for search in z_svm.SEARCHES}
     assert gmean(y, found["exact"].predict(X)) == pytest.approx(best)

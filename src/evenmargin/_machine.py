@@ -1,28 +1,125 @@
-"""What the linear and the kernel machine have in common around the solver."""
+"""The one fit that `LinearSVM` and `KernelSVM` share, and their predictions from scores.
+
+A fit enters its rows (`Training`), makes a problem of each class against the rest, runs the solver on it, stores the
+outcome, and warns where the solver has not converged:
+
+    fit, partial_fit    the rows enter; then `_solve`, `_store` and `_warn_unless_converged`
+    _solve              for each task: problem → control → run → outcome
+    hooks               `_problem`, `_choose_solver`, `_control`, `_start`, `_outcome_of`, `_store`
+
+A fit to a dask collection hands over the same `Outcome` from `evenmargin.distributed`.
+"""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import wraps
+from numbers import Integral, Real
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
 
 from ._device.arrays import to_host
-from ._input.checks import ConvergenceWarning, available_if, validate_aside
-from ._input.collections import by_blocks
-from ._input.entry import Classifier, Portable, kind_of
-from ._util.progress import Report
-from ._util.typing import Floats, MatrixLike
+from ._input.checks import ConvergenceWarning, Interval, StrOptions, available_if, validate_aside
+from ._input.collections import is_dask, refuse_dask
+from ._input.entry import Portable, kind_of
+from ._util.progress import Report, progress_bars
+from ._util.threads import Workers, one_blas_thread
+from ._util.typing import Array, Floats, MatrixLike, VectorLike
+from .density import DensityWeights
 from .losses import Blinex, Log, get_loss
-from .problem import Problem, Solution, Status
+from .problem import Problem, Solution, Status, intercept_for
 from .sampling import get_sampler
-from .solvers import Control, Solver
+from .solvers import Control, Solver, run
+from .solvers.one_vs_rest import Task, binary_task, one_vs_rest
+from .solvers.outcome import Outcome, Progress, TaskOutcome
 from .stopping import AUCHalting
 
-__all__ = ["Machine", "one_or_all", "same_classes"]
+__all__ = ["Classifier", "Machine", "Training", "by_blocks", "same_classes"]
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def by_blocks(method: _Method) -> _Method:
+    """A method of rows; of a dask collection it gives a lazy array, block by block."""
+
+    @wraps(method)
+    def wrapped(self: Any, X: MatrixLike) -> Any:
+        if not is_dask(X):
+            return method(self, X)
+        from .distributed import over_blocks
+
+        return over_blocks(self, method.__name__, X)
+
+    return wrapped  # type: ignore[return-value]  # of the same signature
+
+
+class Classifier(ClassifierMixin):
+    """scikit-learn's mixin, whose score takes labels from anywhere."""
+
+    def score(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> float:
+        """The share of rows whose class is predicted, counted by weight.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or torch tensor of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+        """
+        if is_dask(X):
+            from .distributed import score_blocks
+
+            return score_blocks(self, X, y, sample_weight)
+        refuse_dask(y, "y")
+        refuse_dask(sample_weight, "sample_weight")
+        predicted = to_host(self.predict(X))
+        return float(accuracy_score(to_host(y), predicted, sample_weight=to_host(sample_weight)))
+
+
+@dataclass(frozen=True)
+class Training:
+    """The rows of a fit once they have entered, without those of weight 0: what all of its tasks share.
+
+    Parameters
+    ----------
+    X, y, weight, classes, seed
+    density : ndarray of shape (n_samples,) or None
+        A further factor of the prices.
+    before : Progress or None
+        What to go on from.
+    totals : ndarray of shape (n_classes,) or None
+        Of a batch of a stream: the weight of each class in all batches so far.
+    rows : int
+        Of a batch of a stream: how many rows all batches so far have.
+    """
+
+    X: Any
+    y: NDArray[Any]
+    weight: Array
+    classes: NDArray[Any]
+    seed: int
+    density: Array | None = None
+    before: Progress | None = None
+    totals: Array | None = None
+    rows: int = 0
+
+    @property
+    def total_weight(self) -> float:
+        return float((self.weight if self.totals is None else self.totals).sum())
+
+
+AnyTraining = TypeVar("AnyTraining", bound=Training)
 
 
 def _has_probabilities(estimator: Any) -> bool:
@@ -31,12 +128,173 @@ def _has_probabilities(estimator: Any) -> bool:
     return True
 
 
-class Machine(Portable, Classifier, BaseEstimator):  # type: ignore[misc]
-    """Base of `LinearSVM` and `KernelSVM`: predictions from scores, and a solver's bookkeeping."""
+class Machine(Portable, Classifier, BaseEstimator, Generic[AnyTraining]):
+    """Base of `LinearSVM` and `KernelSVM`: the fit around the solver, and predictions from scores."""
 
     classes_: NDArray[Any]
     n_iter_: int
     solver_: str
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "alpha": [Interval(Real, 0, None, closed="neither"), None],
+        "loss": [str, tuple],
+        "class_weight": [str, dict, callable, None],
+        "density": [str, Integral, DensityWeights, None],
+        "solver": [str, Solver],
+        "intercept": [StrOptions({"free", "augmented"}), Interval(Real, None, None, closed="neither"), None],
+        "sampling": [str, object],
+        "stopping": [StrOptions({"auc"}), AUCHalting, None],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "random_state": ["random_state"],
+        "warm_start": ["boolean"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    # --- the fit ---
+
+    def _solve(self, training: AnyTraining) -> Outcome:
+        """Every class against the rest."""
+        tasks = one_vs_rest(training.classes)
+        with self._workers() as workers, progress_bars(bool(self.verbose)) as open_bar:
+            solver = self._choose_solver(self._problem(training, 0, workers)[0])
+
+            def solve(place: int, report: Report | None) -> TaskOutcome:
+                problem, sign = self._problem(training, place, workers)
+                control = self._control(training, place, problem, sign, solver, report)
+                with one_blas_thread():
+                    solution = run(problem, solver, control)
+                return self._outcome_of(training, place, problem, sign, solver, solution)
+
+            outcomes = Parallel(n_jobs=self._tasks_at_once, require="sharedmem")(
+                delayed(solve)(place, open_bar(training.classes[which])) for place, which in enumerate(tasks)
+            )
+        totals = training.totals
+        if totals is None:
+            totals = np.array([training.weight[training.y == label].sum() for label in training.classes])
+        progress = Progress(
+            totals, training.rows or training.y.size, training.seed, tuple(o.progress for o in outcomes)
+        )
+        return Outcome(solver, tuple(outcomes), training.classes, training.X.dtype, progress)
+
+    @property
+    def _tasks_at_once(self) -> int | None:
+        """Threads over tasks, in the words of joblib."""
+        return 1
+
+    def _workers(self) -> AbstractContextManager[Workers | None]:
+        """Threads over tiles, within a task."""
+        return nullcontext()
+
+    def _task(self, training: AnyTraining, place: int) -> Task:
+        return binary_task(
+            training.y, training.weight, training.classes, one_vs_rest(training.classes)[place],
+            C=self.C, alpha=self.alpha, class_weight=self.class_weight, dtype=training.X.dtype,
+            totals=training.totals, density=training.density,
+        )  # fmt: skip
+
+    def _problem(self, training: AnyTraining, place: int, workers: Workers | None) -> tuple[Problem, float]:
+        """The problem of one task, and the sign that turns its scores back."""
+        task = self._task(training, place)
+        intercept = intercept_for(self.intercept, task.sign)
+        return Problem(training.X, task.labels, task.price, get_loss(self.loss), intercept, task.radius), task.sign
+
+    def _choose_solver(self, problem: Problem) -> Solver:
+        raise NotImplementedError
+
+    def _control(
+        self, training: AnyTraining, place: int, problem: Problem, sign: float, solver: Solver, report: Report | None
+    ) -> Control:
+        which = one_vs_rest(training.classes)[place]
+        return Control(
+            tol=self.tol,
+            max_iter=self.max_iter,
+            sampling=get_sampler(self.sampling),
+            seed=training.seed + which,
+            halting=self._halting(training.classes, which, sign, problem.X),
+            progress=report,
+            **self._start(training, place, problem, sign),
+        )
+
+    def _start(self, training: AnyTraining, place: int, problem: Problem, sign: float) -> dict[str, Any]:
+        """Where the solver starts: `coef`, `intercept`, `alpha` and `steps` of `Control`."""
+        raise NotImplementedError
+
+    def _outcome_of(
+        self, training: AnyTraining, place: int, problem: Problem, sign: float, solver: Solver, solution: Solution
+    ) -> TaskOutcome:
+        raise NotImplementedError
+
+    def _halting(self, classes: NDArray[Any], which: int, sign: float, like: Any) -> AUCHalting | None:
+        rule = AUCHalting() if self.stopping == "auc" else self.stopping
+        if rule is None or rule.validation is None:
+            return rule
+        X, y = validate_aside(self, rule.validation, classes, like)
+        labels = np.where(y == classes[which], sign, -sign)
+        if np.unique(labels).size < 2:
+            raise ValueError("stopping: the rows set aside for ROC-AUC must hold both classes.")
+        return replace(rule, validation=(X, labels))
+
+    def _check_stopping(self, solver: Solver, stochastic: str) -> Solver:
+        if self.stopping is not None and solver.exact:
+            raise ValueError(f"stopping is for the stochastic solvers, {stochastic}; {solver.name!r} stops by its gap.")
+        return solver
+
+    def _record(self, outcome: Outcome) -> None:
+        """How the solver ended."""
+        solutions = [task.solution for task in outcome.tasks]
+        self.solver_ = outcome.solver.name
+        self.n_iter_ = max(solution.n_iter for solution in solutions)
+        self.status_ = _one_or_all([solution.status for solution in solutions])
+        self.history_ = _one_or_all([solution.history for solution in solutions])
+        self.objective_ = _one_or_all(np.array([solution.objective for solution in solutions]))
+        self.dual_gap_ = _one_or_all(np.array([solution.gap for solution in solutions]))
+
+    def _warn_if_reversed(self, stacklevel: int = 4) -> None:
+        loss = get_loss(self.loss)
+        if not isinstance(loss, Blinex):
+            return
+        reach = loss.b * (np.exp(min(abs(loss.a), 700.0)) - abs(loss.a) - 1.0)
+        if reach > 1.2:
+            warnings.warn(
+                f"{loss!r} is flat where a rare row is wrong (b·(e^|a| − |a| − 1) is {reach:.2g}), and may therefore "
+                "favour the other class: choose a smaller a or b.",
+                UserWarning,
+                stacklevel=stacklevel,
+            )
+
+    def _warn_unless_converged(self, outcome: Outcome, tol: float, advice: str = "") -> None:
+        """One warning for the worst of the tasks, with what to do about it."""
+        solver, message = outcome.solver, ""
+        if solver.exact:
+            solutions = [task.solution for task in outcome.tasks]
+            unfinished = [s for s in solutions if s.status in (Status.BUDGET, Status.STALLED)]
+            if unfinished:
+                worst = max(unfinished, key=lambda s: s.relative_gap)
+                where = "before its gradient was within tol"
+                if not np.isnan(worst.gap):
+                    where = f"at a relative duality gap of {worst.relative_gap:.1e}, above {tol:g}"
+                message = (
+                    f"{solver.name} stopped after {worst.n_iter} iterations ({solver.unit}) {where} "
+                    f"({worst.status.value}): raise max_iter, scale the features, or choose a smaller C{advice}."
+                )
+        elif self.max_iter is None and self.stopping is None:  # whoever sets the steps may well want few
+            lost = [
+                (task.solution.objective, task.zero_objective)
+                for task in outcome.tasks
+                if task.solution.objective > task.zero_objective or np.isinf(task.solution.objective)
+            ]
+            if lost:
+                message = (
+                    f"{solver.name} ended at an objective of {lost[0][0]:.1e}, worse than coefficients of zero "
+                    f"({lost[0][1]:.1e}): scale the features, choose a smaller C, or raise max_iter."
+                )
+        if message:
+            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+
+    # --- predictions ---
 
     def decision_function(self, X: MatrixLike) -> Floats:
         raise NotImplementedError
@@ -113,91 +371,6 @@ class Machine(Portable, Classifier, BaseEstimator):  # type: ignore[misc]
     def _check_kind(self, X: MatrixLike, method: str) -> None:
         """Refuse rows that are not of the kind of the fit, where a machine follows scikit-learn's rule on it."""
 
-    def _given_intercept(self, sign: float) -> Any:
-        """The intercept parameter in terms of the problem, where + is the minority."""
-        intercept = self.intercept
-        if isinstance(intercept, bool | np.bool_):
-            raise ValueError(f"intercept={intercept} is no choice: use 'free' to learn it, None for none, or a number.")
-        return intercept if intercept is None or isinstance(intercept, str) else sign * float(intercept)
-
-    def _check_stopping(self, solver: Solver, stochastic: str) -> Solver:
-        if self.stopping is not None and solver.exact:
-            raise ValueError(f"stopping is for the stochastic solvers, {stochastic}; {solver.name!r} stops by its gap.")
-        return solver
-
-    def _control(
-        self, classes: NDArray[Any], which: int, problem: Problem, sign: float, seed: int, report: Report | None
-    ) -> Control:
-        return Control(
-            tol=self.tol,
-            max_iter=self.max_iter,
-            sampling=get_sampler(self.sampling),
-            seed=seed + which,
-            intercept=problem.offset,
-            halting=self._halting(classes, which, sign, problem.X),
-            progress=report,
-        )
-
-    def _halting(self, classes: NDArray[Any], which: int, sign: float, like: Any) -> AUCHalting | None:
-        rule = AUCHalting() if self.stopping == "auc" else self.stopping
-        if rule is None or rule.validation is None:
-            return rule
-        X, y = validate_aside(self, rule.validation, classes, like)
-        labels = np.where(y == classes[which], sign, -sign)
-        if np.unique(labels).size < 2:
-            raise ValueError("stopping: the rows set aside for ROC-AUC must hold both classes.")
-        return replace(rule, validation=(X, labels))
-
-    def _record(self, solver: Solver, solutions: list[Solution]) -> None:
-        self.solver_ = solver.name
-        self.n_iter_ = max(solution.n_iter for solution in solutions)
-        self.status_ = one_or_all([solution.status for solution in solutions])
-        self.history_ = one_or_all([solution.history for solution in solutions])
-        self.objective_ = one_or_all(np.array([solution.objective for solution in solutions]))
-        self.dual_gap_ = one_or_all(np.array([solution.gap for solution in solutions]))
-
-    def _warn_if_reversed(self, stacklevel: int = 4) -> None:
-        loss = get_loss(self.loss)
-        if not isinstance(loss, Blinex):
-            return
-        reach = loss.b * (np.exp(min(abs(loss.a), 700.0)) - abs(loss.a) - 1.0)
-        if reach > 1.2:
-            warnings.warn(
-                f"{loss!r} is flat where a rare row is wrong (b·(e^|a| − |a| − 1) is {reach:.2g}), so that it may "
-                "favour the other class: choose a smaller a or b.",
-                UserWarning,
-                stacklevel=stacklevel,
-            )
-
-    def _warn_unless_converged(
-        self, solver: Solver, results: list[tuple[Solution, float]], tol: float, advice: str = ""
-    ) -> None:
-        """One warning for the worst of the problems, with what to do about it.
-
-        Beside each solution stands the objective of a machine that does nothing.
-        """
-        message = ""
-        if solver.exact:
-            open_ended = [s for s, _ in results if s.status in (Status.BUDGET, Status.STALLED)]
-            if open_ended:
-                worst = max(open_ended, key=lambda s: s.relative_gap)
-                where = "before its gradient was within tol"
-                if not np.isnan(worst.gap):
-                    where = f"at a relative duality gap of {worst.relative_gap:.1e}, above {tol:g}"
-                message = (
-                    f"{solver.name} stopped after {worst.n_iter} iterations ({solver.unit}) {where} "
-                    f"({worst.status.value}): raise max_iter, scale the features, or choose a smaller C{advice}."
-                )
-        elif self.max_iter is None and self.stopping is None:  # whoever sets the steps may well want few
-            lost = [(s, nothing) for s, nothing in results if s.objective > nothing or np.isinf(s.objective)]
-            if lost:
-                message = (
-                    f"{solver.name} ended at an objective of {lost[0][0].objective:.1e}, worse than coefficients of "
-                    f"zero ({lost[0][1]:.1e}): scale the features, choose a smaller C, or raise max_iter."
-                )
-        if message:
-            warnings.warn(message, ConvergenceWarning, stacklevel=4)
-
 
 def _as_status(known: Any) -> Any:
     if isinstance(known, list):
@@ -205,7 +378,7 @@ def _as_status(known: Any) -> Any:
     return Status(known) if known in list(Status) else known
 
 
-def one_or_all(values: Any) -> Any:
+def _one_or_all(values: Any) -> Any:
     return values[0] if len(values) == 1 else values
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from ._device.arrays import Home, Rows, is_tensor, to_host
 from ._input.checks import (
@@ -23,13 +22,12 @@ from ._input.checks import (
     validate_rows,
     validate_training,
 )
-from ._input.collections import by_blocks
 from ._input.entry import enter, in_kind
-from ._machine import Machine, same_classes
-from ._util.progress import progress_bars
+from ._machine import Machine, Training, by_blocks, same_classes
+from ._util.progress import Report
 from ._util.threads import Workers, count_threads
 from ._util.typing import Array, Floats, Index, MatrixLike, VectorLike
-from .density import DensityWeights, density_weights
+from .density import density_weights
 from .kernels import (
     RBF,
     Exponential,
@@ -45,12 +43,12 @@ from .kernels import (
     kernel_matrix,
     reach,
 )
-from .losses import get_loss, values
-from .problem import KernelProblem, Solution
-from .solvers import KernelSGD, Solver, get_kernel_solver, run
+from .kernels.checks import check_digits, check_precomputed, is_definite
+from .losses import get_loss
+from .problem import KernelProblem, Problem, Solution
+from .solvers import Control, KernelSGD, Solver, get_kernel_solver
 from .solvers.kernel_sgd import look
-from .solvers.one_vs_rest import binary_task, one_vs_rest
-from .stopping import AUCHalting
+from .solvers.outcome import Outcome, Progress, TaskOutcome, TaskProgress
 
 __all__ = ["KernelSVM"]
 
@@ -61,7 +59,29 @@ _FEW = 256
 _ERROR = 7e-5
 
 
-class KernelSVM(Machine):
+@dataclass(frozen=True)
+class KernelTraining(Training):
+    """The same for a machine with a kernel.
+
+    Parameters
+    ----------
+    index : ndarray of shape (n_samples,)
+        Which of the rows that were given these are.
+    kernel : Kernel
+        Settled.
+    definite : bool
+        Whether it is positive definite.
+    home : Home
+        Where the rows came from.
+    """
+
+    index: Index = field(default_factory=lambda: np.empty(0, np.intp))
+    kernel: Any = None
+    definite: bool = True
+    home: Home = field(default_factory=Home)
+
+
+class KernelSVM(Machine[KernelTraining]):
     """A support vector machine with a kernel, for classes of unequal size.
 
     Minimises 1/2 ‖f‖² + C Σ cost_i · loss(y_i (f(x_i) + b)) over the functions
@@ -189,26 +209,12 @@ class KernelSVM(Machine):
     kernel_: Kernel
 
     _parameter_constraints: dict[str, list[Any]] = {
-        "C": [Interval(Real, 0, None, closed="neither")],
-        "alpha": [Interval(Real, 0, None, closed="neither"), None],
+        **Machine._parameter_constraints,
         "kernel": [str, callable, Kernel],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "degree": [Interval(Integral, 1, None, closed="left")],
         "coef0": [Interval(Real, None, None, closed="neither")],
-        "loss": [str, tuple],
-        "class_weight": [str, dict, callable, None],
-        "density": [str, Integral, DensityWeights, None],
-        "solver": [str, Solver],
-        "intercept": [StrOptions({"free", "augmented"}), Interval(Real, None, None, closed="neither"), None],
-        "sampling": [str, object],
-        "stopping": [StrOptions({"auc"}), AUCHalting, None],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
         "cache_size": [Interval(Real, 0, None, closed="neither")],
-        "random_state": ["random_state"],
-        "warm_start": ["boolean"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
         "device": [str, None],
     }
 
@@ -276,60 +282,13 @@ class KernelSVM(Machine):
         -------
         self
         """
-        kernel = get_kernel(self.kernel, self.gamma, self.degree, self.coef0)
-        X, home = enter(X, self.device, isinstance(kernel, Precomputed | Function))
-        X, y, weight, classes = validate_training(self, X, y, sample_weight)
-        self._warn_if_reversed()
-        rows, y, weight, classes = drop_weightless(np.arange(y.size), y, weight, classes)
-        if isinstance(kernel, Precomputed):
-            _check_precomputed(X)
-        X = _only(kernel, X, rows)
-        if self.density is not None and isinstance(kernel, Precomputed):
-            raise ValueError("density needs the rows themselves: with kernel='precomputed' give sample_weight.")
-        seed, tasks = seed_from(self.random_state), one_vs_rest(classes)
-        density = density_weights(self.density, X, y, weight, seed)
-        if density is not None:
-            kept = np.flatnonzero(density)
-            X, rows, y, weight, density = _only(kernel, X, kept), rows[kept], y[kept], weight[kept], density[kept]
-        kernel = kernel.settled(X, weight)
-        _check_digits(kernel, X)
-        definite = _definite(kernel, X)
-        before = getattr(self, "_warm", None) if self.warm_start and same_classes(self, classes) else None
-        if before is not None and (before[0].coef.size != y.size or self.kernel_ != kernel):
-            before = None
-        solutions, signs, nothing = [], [], []
-        with Workers(count_threads(self.n_jobs)) as workers, progress_bars(bool(self.verbose)) as open_bar:
-            for place, which in enumerate(tasks):
-                task = binary_task(
-                    y, weight, classes, which, C=self.C, alpha=self.alpha, class_weight=self.class_weight,
-                    dtype=X.dtype, density=density,
-                )  # fmt: skip
-                problem = KernelProblem(
-                    X, task.labels, task.price, get_loss(self.loss), self._given_intercept(task.sign), task.radius,
-                    kernel=kernel, cache_size=float(self.cache_size), workers=workers, definite=definite,
-                )  # fmt: skip
-                solver = self._solver(problem)
-                control = self._control(classes, which, problem, task.sign, seed, open_bar(classes[which]))
-                if isinstance(kernel, Precomputed) and control.halting is not None and control.halting.validation:
-                    aside, labels = control.halting.validation
-                    control.halting = replace(control.halting, validation=(aside[:, rows], labels))
-                if solver.name == "lbfgs":
-                    control.tol = max(float(self.tol) ** 2, 1e-12 if hasattr(problem.loss, "conjugate") else 1e-9)
-                if before is not None:
-                    _go_on(control, before[place], problem)
-                control.certify = solver.exact or y.size**2 <= look(X)  # a gap takes all of K, however few the steps
-                solutions.append(run(problem, solver, control))
-                signs.append(task.sign)
-                labels = task.labels.astype(np.float64)
-                nothing.append(float(task.price @ values(problem.loss, labels * problem.offset, labels)))
-        with in_kind(self, home):
-            self._store(kernel, X, y, rows, classes, solver, solutions, signs)
-        if before is not None and isinstance(solver, KernelSGD):
-            for solution, old in zip(solutions, before, strict=True):
-                solution.n_iter += old.n_iter
-        self._warm = solutions if self.warm_start else None
-        advice = ", or take LinearSVM" if isinstance(kernel, Linear) else ""
-        self._warn_unless_converged(solver, list(zip(solutions, nothing, strict=True)), control.tol, advice)
+        training = self._enter_training(X, y, sample_weight)
+        outcome = self._solve(training)
+        with in_kind(self, training.home):
+            self._store(training, outcome)
+        self._progress = outcome.progress if self.warm_start else None
+        advice = ", or take LinearSVM" if isinstance(training.kernel, Linear) else ""
+        self._warn_unless_converged(outcome, self._tolerance(outcome.solver), advice)
         return self
 
     @by_blocks
@@ -357,8 +316,20 @@ class KernelSVM(Machine):
         tags.input_tags.sparse = not tags.input_tags.pairwise
         return tags
 
-    def _split_decision(self, X: MatrixLike) -> tuple[Array, Array, float]:
-        """The parts of the score that come from positive and from negative coefficients, and the intercept."""
+    def split_decision(self, X: MatrixLike) -> tuple[Array, Array, float]:
+        """The parts of the scores that come from positive and from negative coefficients, and the intercept.
+
+        Their sum is `decision_function`; z-SVM multiplies the part of the rare class.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or torch tensor of shape (n_samples, n_features)
+
+        Returns
+        -------
+        positive, negative : ndarray of shape (n_samples,)
+        intercept : float
+        """
         check_is_fitted(self)
         if self.classes_.size > 2:
             raise ValueError(f"The score can be split for two classes, and these are {self.classes_.size}.")
@@ -391,37 +362,110 @@ class KernelSVM(Machine):
         with Workers(1 if small else count_threads(self.n_jobs)) as workers:
             return kernel_dot(self.kernel_, X, vectors, V, dtype=dtype, shift=self._shift, workers=workers)
 
-    def _solver(self, problem: KernelProblem) -> Solver:
+    # --- hooks of the fit ---
+
+    def _enter_training(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> KernelTraining:
+        kernel = get_kernel(self.kernel, self.gamma, self.degree, self.coef0)
+        X, home = enter(X, self.device, isinstance(kernel, Precomputed | Function))
+        X, y, weight, classes = validate_training(self, X, y, sample_weight)
+        self._warn_if_reversed(stacklevel=5)
+        rows, y, weight, classes = drop_weightless(np.arange(y.size), y, weight, classes)
+        if isinstance(kernel, Precomputed):
+            check_precomputed(X)
+        X = _only(kernel, X, rows)
+        if self.density is not None and isinstance(kernel, Precomputed):
+            raise ValueError("density needs the rows themselves: with kernel='precomputed' give sample_weight.")
+        seed = seed_from(self.random_state)
+        density = density_weights(self.density, X, y, weight, seed)
+        if density is not None:
+            kept = np.flatnonzero(density)
+            X, rows, y, weight, density = _only(kernel, X, kept), rows[kept], y[kept], weight[kept], density[kept]
+        kernel = kernel.settled(X, weight)
+        check_digits(kernel, X)
+        before = self._resumed(kernel, classes, y.size)
+        return KernelTraining(
+            X, y, weight, classes, seed, density, before,
+            index=rows, kernel=kernel, definite=is_definite(kernel, X), home=home,
+        )  # fmt: skip
+
+    def _resumed(self, kernel: Kernel, classes: NDArray[Any], rows: int) -> Progress | None:
+        """What a warm start goes on from."""
+        before = getattr(self, "_progress", None)
+        if before is None or not self.warm_start or not same_classes(self, classes):
+            return None
+        return before if before.rows == rows and self.kernel_ == kernel else None
+
+    def _workers(self) -> AbstractContextManager[Workers]:
+        return Workers(count_threads(self.n_jobs))
+
+    def _problem(self, training: KernelTraining, place: int, workers: Workers | None) -> tuple[Problem, float]:
+        plain, sign = super()._problem(training, place, workers)
+        problem = KernelProblem(
+            plain.X, plain.y, plain.price, plain.loss, plain.intercept, plain.radius, kernel=training.kernel,
+            cache_size=float(self.cache_size), workers=workers, definite=training.definite,
+        )  # fmt: skip
+        return problem, sign
+
+    def _choose_solver(self, problem: Problem) -> Solver:
         stochastic = self.stopping is not None and self.solver == "auto"
+        assert isinstance(problem, KernelProblem)
         solver = get_kernel_solver("sgd" if stochastic else self.solver, problem)
         return self._check_stopping(solver, "here 'sgd'")
 
-    def _store(
-        self,
-        kernel: Kernel,
-        X: MatrixLike,
-        y: NDArray[Any],
-        rows: Index,
-        classes: NDArray[Any],
-        solver: Solver,
-        solutions: list[Solution],
-        signs: list[float],
-    ) -> None:
-        beta = np.stack([sign * solution.coef for solution, sign in zip(solutions, signs, strict=True)])
-        intercept = np.array([sign * solution.intercept for solution, sign in zip(solutions, signs, strict=True)])
+    def _tolerance(self, solver: Solver) -> float:
+        if solver.name != "lbfgs":
+            return self.tol
+        return max(float(self.tol) ** 2, 1e-12 if hasattr(get_loss(self.loss), "conjugate") else 1e-9)
+
+    def _control(
+        self, training: KernelTraining, place: int, problem: Problem, sign: float, solver: Solver, report: Report | None
+    ) -> Control:
+        control = super()._control(training, place, problem, sign, solver, report)
+        halting = control.halting
+        if isinstance(training.kernel, Precomputed) and halting is not None and halting.validation:
+            aside, labels = halting.validation
+            halting = replace(halting, validation=(aside[:, training.index], labels))
+        # A gap takes all of K, however few the steps.
+        certify = solver.exact or training.y.size**2 <= look(training.X)
+        return replace(control, tol=self._tolerance(solver), halting=halting, certify=certify)
+
+    def _start(self, training: KernelTraining, place: int, problem: Problem, sign: float) -> dict[str, Any]:
+        if training.before is None:
+            return {"intercept": problem.offset}
+        task = training.before.tasks[place]
+        assert task.coef is not None
+        turn = sign * task.sign  # −1 where the other class has become the smaller one
+        intercept = turn * task.intercept if problem.learned else problem.offset
+        return {"coef": turn * task.coef, "intercept": intercept, "alpha": task.alpha, "steps": task.steps}
+
+    def _outcome_of(
+        self, training: KernelTraining, place: int, problem: Problem, sign: float, solver: Solver, solution: Solution
+    ) -> TaskOutcome:
+        steps = solution.n_iter
+        if training.before is not None and isinstance(solver, KernelSGD):
+            steps += training.before.tasks[place].steps
+        progress = TaskProgress(
+            steps, sign=sign, coef=solution.coef, intercept=solution.intercept, alpha=solution.alpha
+        )
+        return TaskOutcome(solution, sign, progress, problem.zero_objective)
+
+    def _store(self, training: KernelTraining, outcome: Outcome) -> None:
+        kernel, X, tasks = training.kernel, training.X, outcome.tasks
+        beta = np.stack([task.coef for task in tasks]).astype(np.float64, copy=False)
+        intercept = np.array([task.intercept for task in tasks])
         if not (np.isfinite(beta).all() and np.isfinite(intercept).all()):
             raise ValueError(
-                f"The coefficients that solver={solver.name!r} found are not finite: scale the features, or choose a "
-                "smaller C or another kernel."
+                f"The coefficients that solver={outcome.solver.name!r} found are not finite: scale the features, or "
+                "choose a smaller C or another kernel."
             )
         chosen = np.flatnonzero(beta.any(axis=0))
-        self.classes_, self.kernel_ = classes, kernel
-        self.support_, self.dual_coef_, self.intercept_ = rows[chosen], beta[:, chosen], intercept
+        self.classes_, self.kernel_ = outcome.classes, kernel
+        self.support_, self.dual_coef_, self.intercept_ = training.index[chosen], beta[:, chosen], intercept
         pairwise = isinstance(kernel, Precomputed)
         self.support_vectors_ = np.empty((chosen.size, 0)) if pairwise else X[chosen]
-        self.n_support_ = np.array([np.count_nonzero(y[chosen] == label) for label in classes])
+        self.n_support_ = np.array([np.count_nonzero(training.y[chosen] == label) for label in outcome.classes])
         self._set_precision(X)
-        self._record(solver, solutions)
+        self._record(outcome)
 
     def _set_precision(self, X: MatrixLike) -> None:
         """Whether scores may be computed in float32, by trying, and around which number kernel values lie."""
@@ -456,55 +500,3 @@ def _only(kernel: Kernel, X: MatrixLike, rows: Index) -> Any:
     if rows.size == X.shape[0]:
         return X
     return np.ascontiguousarray(X[np.ix_(rows, rows)]) if isinstance(kernel, Precomputed) else X[rows]
-
-
-def _go_on(control: Any, before: Solution, problem: KernelProblem) -> None:
-    control.coef, control.alpha, control.steps = before.coef, before.alpha, before.n_iter
-    if problem.learned:
-        control.intercept = before.intercept
-
-
-def _check_precomputed(X: MatrixLike) -> None:
-    if issparse(X):
-        raise ValueError("A precomputed kernel matrix must not be sparse: use X.toarray().")
-    if X.shape[0] != X.shape[1]:
-        raise ValueError(f"A precomputed kernel matrix must be square to fit, and X has shape {X.shape}.")
-    worst = max(float(np.abs(X[i : i + 256] - X[:, i : i + 256].T).max()) for i in range(0, X.shape[0], 256))
-    if worst > 1e-5 * float(np.abs(X).max()):
-        raise ValueError(
-            f"The precomputed kernel matrix is not symmetric (entries differ by up to {worst:.1e}): "
-            "give K(x_i, x_j) for all pairs of training rows, for example (K + K.T) / 2."
-        )
-
-
-def _check_digits(kernel: Kernel, X: MatrixLike) -> None:
-    """Refuse rows so far from the origin, for the kernel's width, that their distances have no digits left."""
-    if isinstance(kernel, RBF) and reach(kernel, X, centre_of(kernel, X)) * np.finfo(np.float64).eps > 1e-4:
-        raise ValueError(
-            f"gamma={kernel.gamma:.1e} is so large for these rows that no digits of their distances are left: scale "
-            "the features, for example with sklearn.preprocessing.StandardScaler (sparse rows are not centred), or "
-            "choose a smaller gamma."
-        )
-
-
-def _definite(kernel: Kernel, X: MatrixLike) -> bool:
-    """Whether the kernel is positive definite, by its kind or on some rows; a warning if not."""
-    if isinstance(kernel, RBF | Exponential | Laplacian | Linear) or (isinstance(kernel, Poly) and kernel.coef0 >= 0):
-        return True
-    some = np.linspace(0, X.shape[0] - 1, min(X.shape[0], 300)).astype(np.intp)
-    if isinstance(kernel, Precomputed):
-        K = np.asarray(X[np.ix_(some, some)], dtype=np.float64)
-    else:
-        K = np.asarray(kernel_matrix(kernel, X[some], X[some], dtype=np.float64))
-    if isinstance(kernel, Function) and np.abs(K - K.T).max() > 1e-5 * np.abs(K).max():
-        raise ValueError("kernel: the callable is not symmetric: K(a, b) must be K(b, a) for all rows.")
-    eigenvalues = np.linalg.eigvalsh(0.5 * (K + K.T))
-    if eigenvalues[0] >= -1e-5 * max(eigenvalues[-1], 0.0):
-        return True
-    warnings.warn(
-        f"The kernel is not positive definite (eigenvalues from {eigenvalues[0]:.1e} to {eigenvalues[-1]:.1e} on "
-        f"{some.size} rows): the fit ends at a stationary point, and there is no duality gap.",
-        UserWarning,
-        stacklevel=4,
-    )
-    return False

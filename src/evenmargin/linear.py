@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from ._input.checks import (
-    Interval,
-    StrOptions,
     available_if,
     check_is_fitted,
     drop_weightless,
     fit_context,
+    remember_columns,
     seed_from,
     validate_rows,
     validate_training,
 )
-from ._input.collections import by_blocks, elsewhere, is_dask
+from ._input.collections import is_dask
 from ._input.entry import enter
-from ._machine import Machine, same_classes
-from ._util.progress import Report, progress_bars
-from ._util.threads import one_blas_thread
-from ._util.typing import Array, Floats, MatrixLike, VectorLike
-from .density import DensityWeights, density_weights
-from .losses import get_loss, slopes
+from ._machine import Machine, Training, by_blocks, same_classes
+from ._util.progress import Report
+from ._util.threads import Workers
+from ._util.typing import Floats, MatrixLike, VectorLike
+from .density import density_weights
 from .problem import Problem, Solution
 from .sampling import Given
-from .solvers import Control, Pegasos, Solver, get_solver, run
-from .solvers.one_vs_rest import binary_task, effective_C, one_vs_rest
-from .stopping import AUCHalting
+from .solvers import Control, Pegasos, Solver, get_solver
+from .solvers.one_vs_rest import effective_C
+from .solvers.outcome import Outcome, Progress, TaskOutcome, TaskProgress, positive_part
 
 __all__ = ["LinearSVM"]
 
@@ -44,7 +40,7 @@ def _can_stream(estimator: Any) -> bool:
     return True
 
 
-class LinearSVM(Machine):
+class LinearSVM(Machine[Training]):
     """A linear support vector machine for classes of unequal size.
 
     Minimises 1/2 ‖w‖² + C Σ cost_i · loss(y_i (x_i·w + b)), where the cost of a
@@ -111,6 +107,8 @@ class LinearSVM(Machine):
         Iterations, the most of all classes.
     status_ : Status or list of Status
         Why the fit ended.
+    positive_coef_ : ndarray of shape (n_features,) or None
+        The part of `coef_` that comes from rows of `classes_[1]`: of two classes, after an exact solver.
     solver_ : str
     history_ : list of dict
         Objective, gap or ROC-AUC at each check; for several classes a list
@@ -143,32 +141,13 @@ class LinearSVM(Machine):
     array([0, 0, 0])
     """
 
-    classes_: NDArray[Any]
     coef_: Floats
     intercept_: Floats
-    n_iter_: int
-    solver_: str
+    positive_coef_: Floats | None
     rounds_: int
-    _stream: dict[str, Any]
-    _trails: list[dict[str, Any]] | None
+    _progress: Progress
 
-    _parameter_constraints: dict[str, list[Any]] = {
-        "C": [Interval(Real, 0, None, closed="neither")],
-        "alpha": [Interval(Real, 0, None, closed="neither"), None],
-        "loss": [str, tuple],
-        "class_weight": [str, dict, callable, None],
-        "density": [str, Integral, DensityWeights, None],
-        "solver": [str, Solver],
-        "intercept": [StrOptions({"free", "augmented"}), Interval(Real, None, None, closed="neither"), None],
-        "sampling": [str, object],
-        "stopping": [StrOptions({"auc"}), AUCHalting, None],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
-        "random_state": ["random_state"],
-        "warm_start": ["boolean"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-    }
+    _parameter_constraints: dict[str, list[Any]] = {**Machine._parameter_constraints}
 
     def __init__(
         self,
@@ -225,49 +204,18 @@ class LinearSVM(Machine):
         self
         """
         if is_dask(X):
-            solver, solutions = elsewhere("fit_linear")(self, X, y, sample_weight)
-            self._warn_unless_converged(solver, [(solution, np.inf) for solution in solutions], float(self.tol))
-            return self
+            return self._fit_collection(X, y, sample_weight)
         X, y, weight, classes = drop_weightless(*validate_training(self, X, y, sample_weight))
         self._warn_if_reversed()
-        seed, tasks = seed_from(self.random_state), one_vs_rest(classes)
+        seed = seed_from(self.random_state)
         density = density_weights(self.density, X, y, weight, seed)
         if density is not None and not density.all():
             kept = density > 0
             X, y, weight, density = X[kept], y[kept], weight[kept], density[kept]
-        solver = self._solver(self._problem(X, y, weight, classes, tasks[0], density=density)[0])
-        before = self if self.warm_start and same_classes(self, classes) and self.coef_.shape[1] == X.shape[1] else None
-
-        def solve(place: int, which: int, report: Report | None) -> tuple[Solution, float, float, float, Any]:
-            problem, sign = self._problem(X, y, weight, classes, which, density=density)
-            control = self._control(classes, which, problem, sign, seed, report)
-            if before is not None:
-                _go_on(control, before, place, problem, sign)
-            with one_blas_thread():
-                solution = run(problem, solver, control)
-            nothing = np.inf if solver.exact else problem.objective(np.zeros(X.shape[1]), problem.offset)
-            half = _half(problem, solution, sign) if solver.exact else None
-            return solution, sign, nothing, problem.total_price, half
-
-        with progress_bars(bool(self.verbose)) as open_bar:
-            results = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
-                delayed(solve)(place, which, open_bar(classes[which])) for place, which in enumerate(tasks)
-            )
-        solutions, signs, nothing, prices, halves = zip(*results, strict=True)
-        taken = [solution.n_iter if isinstance(solver, Pegasos) else y.size for solution in solutions]
-        if before is not None and isinstance(solver, Pegasos) and before.solver_ == solver.name:
-            taken = [more + already for more, already in zip(taken, before._stream["steps"], strict=True)]
-        self._store(solver, list(zip(solutions, signs, strict=True)), X.dtype, classes)
-        self._half = halves[0] if len(halves) == 1 else None
-        C = effective_C(self.C, self.alpha, float(weight.sum()))
-        self._stream = {
-            "totals": np.array([weight[y == label].sum() for label in classes]),
-            "rows": y.size,
-            "steps": taken,
-            "costs": [price / C for price in prices],
-            "seed": seed,
-        }
-        self._warn_unless_converged(solver, list(zip(solutions, nothing, strict=True)), float(self.tol))
+        before = self._resumed(classes, X.shape[1])
+        outcome = self._solve(Training(X, y, weight, classes, seed, density, before))
+        self._store(outcome)
+        self._warn_unless_converged(outcome, float(self.tol))
         return self
 
     @available_if(_can_stream)
@@ -300,7 +248,7 @@ class LinearSVM(Machine):
             raise ValueError("density needs all rows at once: use fit, or give the weights as sample_weight.")
         if is_dask(X):
             raise ValueError("partial_fit takes a batch that is in memory: give dask collections to fit.")
-        first = not hasattr(self, "_stream")
+        first = not hasattr(self, "_progress")
         X, y, weight, seen = validate_training(self, X, y, sample_weight, reset=first)
         known = self._known_classes(classes)
         unknown = np.setdiff1d(seen, known)
@@ -309,36 +257,15 @@ class LinearSVM(Machine):
         keep = weight > 0
         if not keep.all():
             X, y, weight = X[keep], y[keep], weight[keep]
-        tasks = one_vs_rest(known)
-        none = [0] * len(tasks)
-        fresh: dict[str, Any] = {"totals": np.zeros(known.size), "rows": 0, "steps": none, "costs": none}
-        stream = fresh if first else self._stream
-        seed = seed_from(self.random_state) if first else stream["seed"]
-        totals = stream["totals"] + [weight[y == label].sum() for label in known]
-        rows = stream["rows"] + y.size
-        order = np.random.default_rng([seed, rows]).permutation(y.size)
-        solver = self.solver if isinstance(self.solver, Pegasos) else Pegasos()
-        solver = replace(solver, average=False, change_tol=0.0, best_b=False)
-        C, results, costs = effective_C(self.C, self.alpha, float(totals.sum())), [], []
-        for place, which in enumerate(tasks):
-            problem, sign = self._problem(X, y, weight, known, which, totals)
-            costs.append(stream["costs"][place] + problem.total_price / C)
-            problem = replace(problem, stream_price=C * costs[place])
-            control = Control(sampling=Given(order, population=rows), max_iter=y.size, certify=False)
-            if not first:
-                _go_on(control, self, place, problem, sign)
-                if self.alpha is None:  # C times more rows: what they have pulled so far counts for more
-                    grown = rows / stream["rows"]
-                    control.coef = grown * control.coef
-                    control.intercept *= grown if problem.augmented else 1.0
-            results.append((run(problem, solver, control), sign))
-        self._store(solver, results, X.dtype if first else self.coef_.dtype, known)
-        self._stream = {
-            "totals": totals, "rows": rows, "steps": [steps + y.size for steps in stream["steps"]],
-            "costs": costs, "seed": seed,
-        }  # fmt: skip
-        self.n_iter_ = max(self._stream["steps"])
-        self._half = None
+        before = None if first else self._progress
+        totals = np.array([weight[y == label].sum() for label in known])
+        if before is not None:
+            totals = before.totals + totals
+        seed, rows = (seed_from(self.random_state), 0) if before is None else (before.seed, before.rows)
+        batch = Training(X, y, weight, known, seed, before=before, totals=totals, rows=rows + y.size)
+        outcome = self._solve(batch)
+        self._store(outcome if before is None else replace(outcome, dtype=self.coef_.dtype))
+        self.n_iter_ = max(task.steps for task in self._progress.tasks)
         return self
 
     @by_blocks
@@ -362,45 +289,121 @@ class LinearSVM(Machine):
             raise ValueError(f"X has values up to {abs(X).max():.1e}, so large that a score overflows {X.dtype}.")
         return home.give(scores.ravel() if scores.shape[1] == 1 else scores)
 
-    def _split_decision(self, X: MatrixLike) -> tuple[Floats, Floats, float]:
-        """The parts of the score that come from rows of `classes_[1]` and of `classes_[0]`, and the intercept."""
+    def split_decision(self, X: MatrixLike) -> tuple[Floats, Floats, float]:
+        """The parts of the scores that come from rows of `classes_[1]` and of `classes_[0]`, and the intercept.
+
+        Their sum is `decision_function`; z-SVM multiplies the part of the rare class.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        positive, negative : ndarray of shape (n_samples,)
+        intercept : float
+        """
         check_is_fitted(self)
-        if self._half is None:
+        if self.positive_coef_ is None:
             raise ValueError(
                 f"This LinearSVM has no dual to split (two classes and an exact solver have one; this is "
                 f"{self.solver_!r} with {self.classes_.size} classes): use method='threshold', or another solver."
             )
         X = validate_rows(self, X)
-        up = np.asarray(X @ self._half.astype(X.dtype, copy=False))
-        return up, np.asarray(X @ self.coef_[0]) - up, float(self.intercept_[0])
+        positive = np.asarray(X @ self.positive_coef_.astype(X.dtype, copy=False))
+        return positive, np.asarray(X @ self.coef_[0]) - positive, float(self.intercept_[0])
 
-    def _problem(
-        self,
-        X: MatrixLike,
-        y: NDArray[Any],
-        weight: Array,
-        classes: NDArray[Any],
-        which: int,
-        totals: Array | None = None,
-        density: Array | None = None,
-    ) -> tuple[Problem, float]:
-        """The problem of one class against the rest, and the sign that turns its scores back."""
-        task = binary_task(
-            y, weight, classes, which, C=self.C, alpha=self.alpha, class_weight=self.class_weight, dtype=X.dtype,
-            totals=totals, density=density,
-        )  # fmt: skip
-        intercept = self._given_intercept(task.sign)
-        return Problem(X, task.labels, task.price, get_loss(self.loss), intercept, task.radius), task.sign
+    # --- hooks of the fit ---
 
-    def _solver(self, problem: Problem) -> Solver:
+    @property
+    def _tasks_at_once(self) -> int | None:
+        return self.n_jobs
+
+    def _problem(self, training: Training, place: int, workers: Workers | None) -> tuple[Problem, float]:
+        problem, sign = super()._problem(training, place, workers)
+        if training.totals is not None:  # the price of all rows so far
+            C = effective_C(self.C, self.alpha, training.total_weight)
+            problem = replace(problem, stream_price=C * self._cost(training, place, problem))
+        return problem, sign
+
+    def _cost(self, training: Training, place: int, problem: Problem) -> float:
+        """The sum of the costs of all rows so far."""
+        cost = float(problem.price.sum()) / effective_C(self.C, self.alpha, training.total_weight)
+        if training.totals is not None and training.before is not None:
+            cost += training.before.tasks[place].cost
+        return cost
+
+    def _choose_solver(self, problem: Problem) -> Solver:
+        if problem.stream_price is not None:
+            pegasos = self.solver if isinstance(self.solver, Pegasos) else Pegasos()
+            return replace(pegasos, average=False, change_tol=0.0, best_b=False)
         stochastic = self.stopping is not None and self.solver == "auto"
-        return self._check_stopping(
-            get_solver("pegasos" if stochastic else self.solver, problem), "'pegasos' and 'nesterov'"
+        solver = get_solver("pegasos" if stochastic else self.solver, problem)
+        return self._check_stopping(solver, "'pegasos' and 'nesterov'")
+
+    def _control(
+        self, training: Training, place: int, problem: Problem, sign: float, solver: Solver, report: Report | None
+    ) -> Control:
+        if training.totals is None:
+            return super()._control(training, place, problem, sign, solver, report)
+        # A batch: every row once, in an order of its own.
+        order = np.random.default_rng([training.seed, training.rows]).permutation(training.y.size)
+        return Control(
+            sampling=Given(order, population=training.rows),
+            max_iter=training.y.size,
+            certify=False,
+            **self._start(training, place, problem, sign),
         )
+
+    def _start(self, training: Training, place: int, problem: Problem, sign: float) -> dict[str, Any]:
+        before = training.before
+        if before is None:
+            return {"intercept": problem.offset}
+        coef, task = sign * self.coef_[place], before.tasks[place]
+        intercept = sign * float(self.intercept_[place]) if problem.learned else problem.offset
+        if training.totals is not None and self.alpha is None:
+            # C times more rows: what the rows before have pulled so far counts for more.
+            grown = training.rows / before.rows
+            coef, intercept = grown * coef, intercept * (grown if problem.augmented else 1.0)
+        alpha = task.alpha if task.alpha is not None and task.alpha.size == problem.shape[0] else None
+        return {"coef": coef, "intercept": intercept, "alpha": alpha, "steps": task.steps}
+
+    def _outcome_of(
+        self, training: Training, place: int, problem: Problem, sign: float, solver: Solver, solution: Solution
+    ) -> TaskOutcome:
+        before, streaming = training.before, training.totals is not None
+        steps = solution.n_iter if isinstance(solver, Pegasos) else training.y.size
+        if before is not None and isinstance(solver, Pegasos) and (streaming or self.solver_ == solver.name):
+            steps += before.tasks[place].steps
+        alpha = solution.alpha if self.warm_start else None
+        progress = TaskProgress(steps, self._cost(training, place, problem), sign, alpha=alpha)
+        if solver.exact:
+            part = positive_part(problem, solution, sign) if training.classes.size == 2 else None
+            return TaskOutcome(solution, sign, progress, positive_part=part)
+        return TaskOutcome(solution, sign, progress, np.inf if streaming else problem.zero_objective)
+
+    def _resumed(self, classes: NDArray[Any], width: int) -> Progress | None:
+        """What a warm start goes on from."""
+        if self.warm_start and same_classes(self, classes) and self.coef_.shape[1] == width:
+            return self._progress
+        return None
+
+    def _fit_collection(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> LinearSVM:
+        """`fit` of a dask collection."""
+        from .distributed import fit_linear
+
+        found = fit_linear(self, X, y, sample_weight, self._resumed)
+        remember_columns(self, *found.columns)
+        self._store(found.outcome)
+        self.rounds_ = found.rounds
+        if found.interrupted is not None:  # by the cluster or the user; what was reached is kept
+            raise found.interrupted
+        self._warn_unless_converged(found.outcome, float(self.tol))
+        return self
 
     def _known_classes(self, classes: Any) -> NDArray[Any]:
         """The classes of a stream, which its first call gives."""
-        if hasattr(self, "_stream"):
+        if hasattr(self, "_progress"):
             if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
                 raise ValueError(f"classes={classes} are not those of the calls before, {self.classes_.tolist()}.")
             return self.classes_
@@ -411,39 +414,19 @@ class LinearSVM(Machine):
             raise ValueError(f"classes has one class only ({known.tolist()}); a classifier needs at least two.")
         return known
 
-    def _store(self, solver: Solver, results: list[tuple[Solution, float]], dtype: Any, classes: NDArray[Any]) -> None:
+    def _store(self, outcome: Outcome) -> None:
+        dtype, tasks = np.dtype(outcome.dtype), outcome.tasks
         with np.errstate(over="ignore"):
-            coef = np.stack([sign * solution.coef for solution, sign in results]).astype(dtype, copy=False)
-            intercept = np.array([sign * solution.intercept for solution, sign in results]).astype(dtype, copy=False)
+            coef = np.stack([task.coef for task in tasks]).astype(dtype, copy=False)
+            intercept = np.array([task.intercept for task in tasks]).astype(dtype, copy=False)
         if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
             raise ValueError(
-                f"The coefficients that solver={solver.name!r} found are not finite in {np.dtype(dtype)}: "
+                f"The coefficients that solver={outcome.solver.name!r} found are not finite in {dtype}: "
                 "scale the features, or choose a smaller C, intercept or learning rate."
             )
-        solutions = [solution for solution, _ in results]
-        self.classes_, self.coef_, self.intercept_ = classes, coef, intercept
-        self._record(solver, solutions)
-        self._alphas = [solution.alpha for solution in solutions] if self.warm_start else None
-        self._trails = None
+        self.classes_, self.coef_, self.intercept_ = outcome.classes, coef, intercept
+        self.positive_coef_ = tasks[0].positive_part if len(tasks) == 1 else None
+        self._record(outcome)
+        self._progress = outcome.progress
         if hasattr(self, "rounds_"):
             del self.rounds_
-
-
-def _go_on(control: Control, before: Any, place: int, problem: Problem, sign: float) -> None:
-    """Start from an earlier fit's coefficients, and from its multipliers if the rows are as many."""
-    control.coef = sign * before.coef_[place]
-    if problem.learned:
-        control.intercept = sign * float(before.intercept_[place])
-    control.steps = before._stream["steps"][place]
-    alphas = getattr(before, "_alphas", None)
-    if alphas is not None and alphas[place] is not None and alphas[place].size == problem.shape[0]:
-        control.alpha = alphas[place]
-
-
-def _half(problem: Problem, solution: Solution, sign: float) -> Array:
-    """The part of w that comes from rows of the class in question."""
-    alpha = solution.alpha
-    if alpha is None:  # at an optimum the gradient tells
-        margins = problem.y * problem.scores(solution.coef, solution.intercept)
-        alpha = -problem.price * slopes(problem.loss, margins, problem.y)
-    return sign * problem.combine(np.where(sign * problem.y > 0, alpha * problem.y, 0.0))

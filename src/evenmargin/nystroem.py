@@ -14,6 +14,7 @@ Whether the machine that follows is better depends on the data: try both.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -30,11 +31,12 @@ from ._input.checks import (
     check_is_fitted,
     check_same_kind,
     fit_context,
+    remember_columns,
     seed_from,
     validate_rows,
     validate_training,
 )
-from ._input.collections import elsewhere, is_dask
+from ._input.collections import is_dask
 from ._input.entry import Portable, enter, in_kind
 from ._util.threads import Workers, count_threads, one_blas_thread
 from ._util.typing import Array, Floats, Index, MatrixLike, VectorLike
@@ -176,7 +178,7 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
         if isinstance(self.stratify, Mapping) and y is None:
             raise ValueError("stratify names labels, so fit needs the classes of the rows: call fit(X, y).")
         if is_dask(X):
-            return elsewhere("fit_nystroem")(self, X, None if blind else y, sample_weight)  # type: ignore[no-any-return]
+            return self._fit_collection(X, None if blind else y, sample_weight)
         kernel = get_kernel(self.kernel, self.gamma, self.degree, self.coef0)
         X, home = enter(X, self.device, plain=isinstance(kernel, Precomputed | Function))
         shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
@@ -214,12 +216,24 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
         """
         check_is_fitted(self)
         if is_dask(X):
-            return elsewhere("transform_nystroem")(self, X)  # type: ignore[no-any-return]
+            from .distributed import transform_nystroem
+
+            return transform_nystroem(self, X)
         check_same_kind(self, X, "normalization_", "transform")
         X, home = enter(X, self._place, plain=isinstance(self.kernel_, Precomputed | Function))
         X = validate_rows(self, X)
         features = self._features_on_device(X, home) if isinstance(X, arrays.Rows) else self._features(X)
         return home.give(features)
+
+    def _fit_collection(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> StratifiedNystroem:
+        """`fit` of a dask collection."""
+        from .distributed import fit_nystroem
+
+        found = fit_nystroem(self, X, y, sample_weight, partial(self._counts, blind=y is None))
+        self.kernel_, self.component_indices_, self.components_ = found.kernel, found.indices, found.components
+        self.normalization_ = self._normalization(found.dtype)
+        remember_columns(self, *found.columns)
+        return self
 
     @property
     def _place(self) -> Any:

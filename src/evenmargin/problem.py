@@ -24,7 +24,7 @@ from ._util.typing import Array, Floats, MatrixLike
 from .kernels import Precomputed, kernel_dot
 from .losses import values
 
-__all__ = ["KernelProblem", "Problem", "Solution", "Status"]
+__all__ = ["KernelProblem", "Problem", "Solution", "Status", "intercept_for"]
 
 EXACT = 1 << 30  # kernel values that a device computes in float64, where rows are: some hundredths of a second
 
@@ -38,6 +38,13 @@ class Status(StrEnum):
     HALTED = "halted: ROC-AUC stopped improving"
     SETTLED = "settled: a step changed the coefficients by less than change_tol"
     STALLED = "stalled: no progress is left at this precision"
+
+
+def intercept_for(intercept: str | float | None, sign: float) -> str | float | None:
+    """The intercept that a machine is given, in terms of a problem whose scores `sign` turns back."""
+    if isinstance(intercept, bool | np.bool_):
+        raise ValueError(f"intercept={intercept} is no choice: use 'free' to learn it, None for none, or a number.")
+    return intercept if intercept is None or isinstance(intercept, str) else sign * float(intercept)
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,12 @@ class Problem:
     @property
     def total_price(self) -> float:
         return float(self.price.sum()) if self.stream_price is None else self.stream_price
+
+    @property
+    def zero_objective(self) -> float:
+        """The objective of coefficients of zero."""
+        labels = self.y.astype(np.float64)
+        return float(self.price @ values(self.loss, labels * self.offset, labels))
 
     @cached_property
     def rows(self) -> Any:

@@ -8,7 +8,7 @@ intercept. For the minority as the positive class, f(x, z) = z·p(x) + q(x) with
     p = −down,  q = −(up + b)     if it is classes_[0].
 
 `adjust.py` chooses z from p, q and the labels; here they are had from machines.
-A machine takes part by a method `_split_decision(X)` that returns up, down and b.
+A machine takes part by a method `split_decision(X)` that returns up, down and b.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ from ._input.checks import (
     validate_rows,
     weight_name,
 )
-from ._input.collections import by_blocks, refuse_dask
-from ._input.entry import Classifier, kind_of, on_device
+from ._input.collections import refuse_dask
+from ._input.entry import kind_of, on_device
+from ._machine import Classifier, by_blocks
 from ._util.typing import Array, Index, Mask, MatrixLike, VectorLike
 from .adjust import BestThreshold, BestZ, best_threshold, best_z
 from .kernels import get_kernel, kernel_dot
@@ -443,7 +444,7 @@ def _parts(method: str, estimator: Any, X: MatrixLike, minority: int) -> tuple[A
             score = to_host(estimator.decision_function(X), np.float64)
             return (score if minority == 1 else -score,)
         return (to_host(estimator.predict_proba(X)[:, minority], np.float64),)
-    up, down, intercept = _split_decision(estimator, X)
+    up, down, intercept = split_decision(estimator, X)
     return (up, down + intercept) if minority == 1 else (-down, -(up + intercept))
 
 
@@ -451,19 +452,19 @@ def _can_split(estimator: Any) -> bool:
     estimator = _unfrozen(estimator)
     if isinstance(estimator, Pipeline):
         return _can_split(estimator.steps[-1][1])
-    return hasattr(estimator, "_split_decision") or isinstance(estimator, SVC | NuSVC)
+    return hasattr(estimator, "split_decision") or isinstance(estimator, SVC | NuSVC)
 
 
-def _split_decision(estimator: Any, X: MatrixLike) -> tuple[Array, Array, float]:
+def split_decision(estimator: Any, X: MatrixLike) -> tuple[Array, Array, float]:
     """Terms of positive coefficients, of negative ones, and the intercept: their sum is the decision function."""
     estimator = _unfrozen(estimator)
     if isinstance(estimator, Pipeline):
         for _, step in estimator.steps[:-1]:
             if step is not None and step != "passthrough" and not hasattr(step, "fit_resample"):
                 X = step.transform(X)
-        return _split_decision(estimator.steps[-1][1], X)
-    own = hasattr(estimator, "_split_decision")
-    up, down, intercept = estimator._split_decision(X) if own else _svc_split(estimator, X)
+        return split_decision(estimator.steps[-1][1], X)
+    own = hasattr(estimator, "split_decision")
+    up, down, intercept = estimator.split_decision(X) if own else _svc_split(estimator, X)
     return np.asarray(up, dtype=np.float64), np.asarray(down, dtype=np.float64), float(np.squeeze(intercept))
 
 

@@ -54,6 +54,7 @@ __all__ = [
     "feature_names",
     "fit_context",
     "num_samples",
+    "remember_columns",
     "safe_split",
     "seed_from",
     "validate_aside",
@@ -69,6 +70,15 @@ __all__ = [
 def validate_parameters(estimator: Any) -> None:
     """Check an estimator's parameters, also inside the fit of another one, which would skip it."""
     estimator._validate_params()
+
+
+def remember_columns(estimator: Any, names: list[Any] | None, width: int) -> None:
+    """Store the number of columns and their names, as scikit-learn does: names only where all of them are text."""
+    estimator.n_features_in_ = width
+    if names is not None and all(isinstance(name, str) for name in names):
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
 
 
 def check_same_kind(estimator: Any, X: MatrixLike, attribute: str, method: str) -> None:

@@ -13,16 +13,14 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn import get_config
-from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_array
 
 from .._device import arrays
 from .._device.arrays import Home, Rows, enough_memory, find_device, is_tensor, readable, to_host
-from .._util.typing import MatrixLike, VectorLike
-from .collections import elsewhere, is_dask, refuse_dask
+from .._util.typing import MatrixLike
+from .collections import refuse_dask
 
-__all__ = ["FLOATS", "Classifier", "Portable", "canonical", "enter", "in_kind", "kind_of", "on_device"]
+__all__ = ["FLOATS", "Portable", "canonical", "enter", "in_kind", "kind_of", "on_device"]
 
 FLOATS = (np.float64, np.float32)
 
@@ -163,27 +161,3 @@ class Portable:
         with suppress(RuntimeError):  # of CUDA, which cannot be started in a fork, or is out of memory
             state.update({name: Home.named(device).give(state[name]) for name, device in homes.items()})
         super().__setstate__(state)  # type: ignore[misc]
-
-
-class Classifier(ClassifierMixin):  # type: ignore[misc]
-    """scikit-learn's mixin, whose score takes labels from anywhere."""
-
-    def score(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> float:
-        """The share of rows whose class is predicted, counted by weight.
-
-        Parameters
-        ----------
-        X : array-like, CSR matrix or torch tensor of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        float
-        """
-        if is_dask(X):
-            return float(elsewhere("score_blocks")(self, X, y, sample_weight))
-        refuse_dask(y, "y")
-        refuse_dask(sample_weight, "sample_weight")
-        found = to_host(self.predict(X))
-        return float(accuracy_score(to_host(y), found, sample_weight=to_host(sample_weight)))

@@ -29,8 +29,8 @@ from .._input.checks import (
     validate_table,
     validate_table_training,
 )
-from .._input.collections import by_blocks, elsewhere, is_dask
-from .._input.entry import Classifier
+from .._input.collections import is_dask
+from .._machine import Classifier, by_blocks
 from .._tables.distinct import distinct_rows, working_rows
 from .._tables.encoder import TableEncoder, as_table
 from .._tables.frames import FramesTravel
@@ -224,7 +224,9 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         objective = get_objective(self.objective)
         seed, most, rows_in_all = seed_from(self.random_state), self._most_rows(), None
         if is_dask(X):
-            some = elsewhere("sample_table")(X, y, sample_weight, most, seed)
+            from ..distributed import sample_table
+
+            some = sample_table(X, y, sample_weight, most, seed)
             X, y, sample_weight, rows_in_all = some.table, some.y, some.weight, some.rows
             self.sample_indices_ = some.index
         table, y, weight, classes, kept = validate_table_training(self, as_table(X), y, sample_weight)
@@ -371,7 +373,9 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         """
         check_is_fitted(self)
         if is_dask(X):
-            return elsewhere("assess_blocks")(self, X)
+            from ..distributed import assess_blocks
+
+            return assess_blocks(self, X)
         raw = self._scores(X)
         scores, shares = self._distances(raw), self._shares(raw)
         columns: dict[str, Any] = {"prediction": self._called(scores)}

@@ -45,11 +45,12 @@ from .._input.checks import (
     StrOptions,
     fit_context,
     num_samples,
+    remember_columns,
     seed_from,
     validate_parameters,
     validate_training,
 )
-from .._input.collections import elsewhere, is_dask
+from .._input.collections import is_dask
 from .._input.entry import Portable, enter, in_kind
 from .._util.threads import Workers
 from .._util.typing import Array, Floats, Index, MatrixLike, VectorLike
@@ -223,7 +224,7 @@ class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
         self
         """
         if is_dask(X):
-            gone = elsewhere("fit_density")(self, X, y, sample_weight)
+            gone = self._fit_collection(X, y, sample_weight)
         else:
             X, home = enter(X, self.device)
             with in_kind(self, home):
@@ -268,6 +269,19 @@ class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
             found = found / np.average(found, weights=weight)
         self.weights_ = found
         return gone
+
+    def _fit_collection(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> list[Any]:
+        """The same of a dask collection."""
+        from ..distributed import fit_density
+
+        found = fit_density(self, X, y, sample_weight)
+        for name in ("density_", "density_error_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        self.gamma_, self.weights_ = found.gamma, found.weights
+        if found.density is not None:
+            self.density_, self.density_error_ = found.density, found.error
+        remember_columns(self, *found.columns)
+        return found.gone
 
     def fit_weights(self, X: MatrixLike, y: VectorLike = None, sample_weight: VectorLike = None) -> Array:
         """Fit, and return `weights_`.

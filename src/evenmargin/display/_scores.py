@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from .._device.arrays import to_host
 from .._input.checks import check_is_fitted
 from .._util.typing import Array, MatrixLike
-from ..zsvm import ZAdjustedClassifier, _parts, _split_decision, _unfrozen
+from ..zsvm import ZAdjustedClassifier, _parts, _unfrozen, split_decision
 from . import _common as common
 
 __all__ = ["BoundaryDistanceDisplay", "ScoreHistogramDisplay", "before_and_after", "plain_threshold"]
@@ -267,7 +267,7 @@ def _lengths(model: ZAdjustedClassifier) -> tuple[float, float] | None:
     elif hasattr(machine, "support_vectors_") and machine.support_vectors_.shape[1] and not callable(machine.kernel):
         given = to_host(machine.dual_coef_)
         coef = np.ravel(given.toarray() if issparse(given) else given).astype(np.float64)
-        up, down, _ = _split_decision(machine, machine.support_vectors_)
+        up, down, _ = split_decision(machine, machine.support_vectors_)
         squares = [
             float((a * np.maximum(coef, 0.0) + b * np.minimum(coef, 0.0)) @ (a * up + b * down))
             for a, b in ((1.0, 1.0), after)

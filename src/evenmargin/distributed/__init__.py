@@ -23,12 +23,19 @@ True
 
 from __future__ import annotations
 
-from ._auto import assess_blocks, sample_table
-from ._blocks import over_blocks, score_blocks
-from ._density import fit_density
-from ._engine import ClusterLost
-from ._linear import fit_linear
-from ._nystroem import fit_nystroem, transform_nystroem
+try:
+    from ._auto import assess_blocks, sample_table
+    from ._blocks import over_blocks, score_blocks
+    from ._density import fit_density
+    from ._engine import ClusterLost
+    from ._linear import fit_linear
+    from ._nystroem import fit_nystroem, transform_nystroem
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] not in ("dask", "distributed", "pyarrow"):
+        raise
+    raise ModuleNotFoundError(
+        f"Dask collections need {error.name}, which is not installed: pip install 'evenmargin[dask]'.", name=error.name
+    ) from None
 
 __all__ = [
     "ClusterLost", "assess_blocks", "fit_density", "fit_linear", "fit_nystroem", "over_blocks", "sample_table",

@@ -32,7 +32,7 @@ _COLUMNS = ["weights", "density", "density_error"]
 
 
 @dataclass(frozen=True)
-class Rule:
+class DensityRule:
     """All that a partition must know to weigh its rows: of the whole, not of itself.
 
     `phase` has the shape (classes + 1, 2, frequencies), the last for rows of a class that has no weight; `mean` is what
@@ -82,7 +82,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Found:
+class FirstPass:
     """What the first pass finds: classes and faults, what γ and the precision depend on, the largest sample weight."""
 
     survey: Survey
@@ -95,18 +95,18 @@ class Found:
         return self.survey.size
 
     @classmethod
-    def of(cls, block: Block) -> Found:
+    def of(cls, block: Block) -> FirstPass:
         largest = float(block.weights.max(initial=0.0))
         return cls(survey(block, 0, 0), Moments.of(block), Extent.of(block), largest)
 
-    def __add__(self, other: Found) -> Found:
+    def __add__(self, other: FirstPass) -> FirstPass:
         both = merge_surveys([self.survey, other.survey], 0)
         largest = max(self.largest, other.largest)
-        return Found(both, self.moments + other.moments, self.extent + other.extent, largest)
+        return FirstPass(both, self.moments + other.moments, self.extent + other.extent, largest)
 
 
 @dataclass(frozen=True)
-class Given:
+class WeightTotals:
     """What a look at the weights finds: the largest, their sum by sample weight in units of it, and who has any."""
 
     peak: float
@@ -114,21 +114,33 @@ class Given:
     alive: frozenset[Any]
 
     @classmethod
-    def of(cls, block: Block, rule: Rule) -> Given:
+    def of(cls, block: Block, rule: DensityRule) -> WeightTotals:
         weight = block.weights
         given = rule.weigh(block, weight)[:, 0]
         peak = float(given.max(initial=0.0))
         alive = np.unique(block.codes[given > 0])
         return cls(peak, float(weight @ given) / peak if peak else 0.0, frozenset(block.labels[alive].tolist()))
 
-    def __add__(self, other: Given) -> Given:
+    def __add__(self, other: WeightTotals) -> WeightTotals:
         peak = max(self.peak, other.peak)
         total = (self.total * self.peak + other.total * other.peak) / peak if peak else 0.0
-        return Given(peak, total, self.alive | other.alive)
+        return WeightTotals(peak, total, self.alive | other.alive)
 
 
-def fit_density(estimator: Any, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> list[Any]:
-    """Fit a `DensityWeights`; returns which classes are left without any weight."""
+@dataclass(frozen=True)
+class CollectionWeights:
+    """The weights of all rows, lazily, and what they were computed with; `gone` are classes left without any weight."""
+
+    gamma: float
+    weights: Any
+    density: Any
+    error: Any
+    gone: list[Any]
+    columns: tuple[list[Any] | None, int]
+
+
+def fit_density(estimator: Any, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> CollectionWeights:
+    """Weights by the parameters of a `DensityWeights`."""
     scheme = estimator.scheme if isinstance(estimator.scheme, str) else SCHEMES[estimator.scheme - 1]
     if estimator.method == "exact" and scheme != "random":
         raise ValueError("method='exact' takes all pairs of rows: on dask collections choose method='fourier'.")
@@ -139,22 +151,23 @@ def fit_density(estimator: Any, X: MatrixLike, y: VectorLike, sample_weight: Vec
     table = partitions(X, y, sample_weight)
     with Engine() as engine:
         rule, gone = _find_rule(engine, table, estimator, scheme)
-    _keep(estimator, rule, _columns(X, y, sample_weight, rule))
-    table.name_columns(estimator)
-    return gone
+    weights, density, error = _columns(X, y, sample_weight, rule)
+    if rule.phase is None:
+        density = error = None
+    return CollectionWeights(rule.kernel.gamma, weights, density, error, gone, table.columns)
 
 
-def _find_rule(engine: Engine, table: Partitions, estimator: Any, scheme: str) -> tuple[Rule, list[Any]]:
+def _find_rule(engine: Engine, table: Partitions, estimator: Any, scheme: str) -> tuple[DensityRule, list[Any]]:
     """Two or three passes over the blocks."""
     blocks, found = engine.settle(table, lambda blocks: _found(engine, blocks))
     kernel: Any = found.moments.settle(RBF(estimator.gamma), table.width)
     count, seed = int(estimator.n_components), seed_from(estimator.random_state)
-    rule = Rule(scheme, kernel, table.width, count, seed, found.survey.classes)
+    rule = DensityRule(scheme, kernel, table.width, count, seed, found.survey.classes)
     if scheme != "random":
         rule = _with_phases(rule, found, engine, blocks)
     gone: list[Any] = []
     if scheme == "same_class" or estimator.normalize == "mean":
-        given: Given = _sum(engine, blocks, Given.of, rule)
+        given: WeightTotals = _sum(engine, blocks, WeightTotals.of, rule)
         if scheme == "same_class":
             gone = lost_among(given.alive, found.survey.classes.tolist())
         if estimator.normalize == "mean":
@@ -162,13 +175,13 @@ def _find_rule(engine: Engine, table: Partitions, estimator: Any, scheme: str) -
     return rule, gone
 
 
-def _found(engine: Engine, blocks: Parts) -> Found:
-    found: Found = _sum(engine, blocks, Found.of)
+def _found(engine: Engine, blocks: Parts) -> FirstPass:
+    found: FirstPass = _sum(engine, blocks, FirstPass.of)
     found.survey.check()
     return found
 
 
-def _with_phases(rule: Rule, found: Found, engine: Engine, blocks: Parts) -> Rule:
+def _with_phases(rule: DensityRule, found: FirstPass, engine: Engine, blocks: Parts) -> DensityRule:
     dtype, centre = found.survey.dtype, found.extent.centre
     precision = precision_for(rule.kernel, rule.kernel.gamma * found.extent.radius**2, dtype)
     centre = None if centre is None else centre.astype(dtype)
@@ -176,7 +189,7 @@ def _with_phases(rule: Rule, found: Found, engine: Engine, blocks: Parts) -> Rul
     return replace(rule, phase=np.pad(_sum(engine, blocks, _phases, rule), ((0, 1), (0, 0), (0, 0))))
 
 
-def _phases(block: Block, rule: Rule) -> Array:
+def _phases(block: Block, rule: DensityRule) -> Array:
     return rule.phases(block)
 
 
@@ -185,16 +198,7 @@ def _sum(engine: Engine, blocks: Parts, function: Callable[..., Any], *more: Any
     return engine.compute(reduced(blocks.map(function, *more), added))
 
 
-def _keep(estimator: Any, rule: Rule, columns: list[Any]) -> None:
-    for name in ("density_", "density_error_"):  # of an earlier fit
-        estimator.__dict__.pop(name, None)
-    estimator.gamma_ = rule.kernel.gamma
-    estimator.weights_ = columns[0]
-    if rule.phase is not None:
-        estimator.density_, estimator.density_error_ = columns[1:]
-
-
-def _columns(X: MatrixLike, y: VectorLike, weight: Any, rule: Rule) -> list[Any]:
+def _columns(X: MatrixLike, y: VectorLike, weight: Any, rule: DensityRule) -> list[Any]:
     """Weights, densities and errors, lazily: arrays with the chunks of an array, series with the index of a frame."""
     names = list(X.columns) if is_frame(X) else None
     meta = pd.DataFrame(np.empty((0, len(_COLUMNS))), columns=_COLUMNS)
@@ -222,7 +226,7 @@ def _array(parts: Parts, rows: tuple[Any, ...]) -> Any:
     return da.Array(whole, name, (rows, (len(_COLUMNS),)), dtype=np.float64)
 
 
-def _weighed(number: int, piece: tuple[Any, Any, Any], rule: Rule, names: list[Any] | None) -> Array:
+def _weighed(number: int, piece: tuple[Any, Any, Any], rule: DensityRule, names: list[Any] | None) -> Array:
     """The columns of one partition as it is, rows of weight 0 included."""
     rows, y, weight = piece
     block = prepare(number, (rows, y, None), names, rule.width)
@@ -231,12 +235,12 @@ def _weighed(number: int, piece: tuple[Any, Any, Any], rule: Rule, names: list[A
     return rule.weigh(block, check_weights(weight, block.codes.size))
 
 
-def _numbered(number: int, piece: tuple[Any, Any, Any], rule: Rule, names: list[Any]) -> pd.DataFrame:
+def _numbered(number: int, piece: tuple[Any, Any, Any], rule: DensityRule, names: list[Any]) -> pd.DataFrame:
     return _framed(piece, rule, names, {"number": number})
 
 
 def _framed(
-    piece: tuple[Any, Any, Any], rule: Rule, names: list[Any], partition_info: dict[str, Any] | None = None
+    piece: tuple[Any, Any, Any], rule: DensityRule, names: list[Any], partition_info: dict[str, Any] | None = None
 ) -> pd.DataFrame:
     number = 0 if partition_info is None else partition_info["number"]
     return pd.DataFrame(_weighed(number, piece, rule, names), columns=_COLUMNS, index=piece[0].index)

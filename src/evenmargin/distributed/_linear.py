@@ -7,8 +7,7 @@ does what changes nothing, and a worker that dies is dask's to replace: what it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._input.checks import seed_from
-from .._machine import same_classes
 from .._util.progress import progress_bars
 from .._util.threads import one_blas_thread
 from .._util.typing import MatrixLike, VectorLike
 from ..losses import Hinge, Log, SquaredHinge, get_loss
-from ..problem import Problem, Solution, Status
+from ..problem import Problem, Status, intercept_for
 from ..solvers import Control, Lbfgs, Newton, Solver, run
 from ..solvers.one_vs_rest import binary_task, effective_C, one_vs_rest
+from ..solvers.outcome import Outcome, Progress, Resumption, TaskOutcome, TaskProgress
 from ..solvers.rounds import WIDE, Course, Look, Request, Terms, Trail, begin, drive, look
 from ._engine import ClusterLost, Engine, Parts, reduced
 from ._partitions import Array, Block, Partitions, partitions
@@ -87,10 +86,31 @@ def add(answers: list[list[Look | None]]) -> list[Look | None]:
     return total
 
 
+@dataclass(frozen=True)
+class LinearFit:
+    """What a fit has found: an outcome as of a fit in memory, the columns (names, number), and the rounds it took.
+
+    `interrupted` is what ended the rounds too early, where the outcome is only what they had reached.
+    """
+
+    outcome: Outcome
+    columns: tuple[list[Any] | None, int]
+    rounds: int
+    interrupted: BaseException | None = None
+
+
 def fit_linear(
-    machine: Any, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None
-) -> tuple[Solver, list[Solution]]:
-    """Fit a `LinearSVM`; returns what has solved it, and the solutions that it now holds."""
+    machine: Any,
+    X: MatrixLike,
+    y: VectorLike,
+    sample_weight: VectorLike,
+    resumed: Callable[[NDArray[Any], int], Progress | None],
+) -> LinearFit:
+    """Fit with the parameters of a `LinearSVM`.
+
+    `resumed` gives what to go on from, for the classes and the number of columns; with it, the coefficients of the
+    machine are a start too.
+    """
     loss = _check(machine, y)
     table = partitions(X, y, sample_weight)
     if not table.blocks:
@@ -98,10 +118,13 @@ def fit_linear(
     with Engine() as engine:
         seed = seed_from(machine.random_state)
         table, found = _surveyed(engine, table, seed)
-        fit = _Fit(machine, engine, table, found.check_classes(), loss, seed)
-        with fit.kept_when_lost():
+        fit = _Rounds(machine, engine, table, found.check_classes(), loss, seed)
+        fit.before = resumed(fit.costs.classes, table.width)
+        try:
             fit.go()
-        return fit.solver, fit.keep()
+        except (ClusterLost, KeyboardInterrupt) as error:
+            return fit.interrupted(error)
+        return fit.result()
 
 
 def _check(machine: Any, y: VectorLike) -> Any:
@@ -134,17 +157,19 @@ def _surveyed(engine: Engine, table: Partitions, seed: int) -> tuple[Partitions,
     return replace(table, blocks=blocks), found
 
 
-class _Fit:
-    """The drivers of one fit, and what they are told and have reached."""
+class _Rounds:
+    """The drivers of one fit, what they are sent, and what they have reached."""
 
-    def __init__(self, machine: Any, engine: Engine, table: Partitions, found: Survey, loss: Any, seed: int) -> None:
-        self.machine, self.engine, self.table, self.found, self.seed = machine, engine, table, found, seed
+    before: Progress | None = None
+
+    def __init__(self, machine: Any, engine: Engine, table: Partitions, survey: Survey, loss: Any, seed: int) -> None:
+        self.machine, self.engine, self.table, self.survey, self.seed = machine, engine, table, survey, seed
         self.solver: Solver = Newton() if table.width <= WIDE else Lbfgs()
-        classes = found.classes
-        totals = np.array([found.totals[label] for label in classes.tolist()])
+        classes = survey.classes
+        totals = np.array([survey.totals[label] for label in classes.tolist()])
         self.tasks = one_vs_rest(classes)
         self.signs = [1.0 if 2.0 * totals[k] <= totals.sum() else -1.0 for k in self.tasks]
-        intercepts = tuple(machine._given_intercept(sign) for sign in self.signs)
+        intercepts = tuple(intercept_for(machine.intercept, sign) for sign in self.signs)
         rule = machine.class_weight
         if isinstance(rule, dict):  # rows carry codes
             rule = _by_code(rule, classes)
@@ -163,23 +188,20 @@ class _Fit:
 
     def _begin(self, place: int) -> Course:
         machine, terms = self.machine, self.terms[place]
-        warm = machine.warm_start and same_classes(machine, self.costs.classes)
-        if not warm or machine.coef_.shape[1] != self.table.width:
+        if self.before is None:
             return begin(terms, self._start(place))
-        if machine._trails is not None:
-            kept = machine._trails[place]
-            now, then = self.prices[place], kept["prices"]
-            if np.all((now <= _NEAR * then) & (then <= _NEAR * now)):
-                turn = self.signs[place] * kept["sign"]  # another class may be the smaller one now
-                trail = Trail(turn * kept["points"], kept["kappas"])
-                return begin(terms, before=(turn * kept["point"], trail, float(kept["kappa"])))
+        task = self.before.tasks[place]
+        kept, now = task.resumption, self.prices[place]
+        if kept is not None and np.all((now <= _NEAR * kept.prices) & (kept.prices <= _NEAR * now)):
+            turn = self.signs[place] * task.sign  # another class may be the smaller one now
+            return begin(terms, before=(turn * kept.point, Trail(turn * kept.points, kept.kappas), kept.kappa))
         return begin(terms, self.signs[place] * np.append(machine.coef_[place], machine.intercept_[place]))
 
     def _start(self, place: int) -> Array | None:
         """The machine of the sample, at prices that make up for the rows that are not in it."""
         if self.table.width > WIDE:  # few rows fit in it, and L-BFGS has been no quicker from there
             return None
-        samples = [self.found.sample[label] for label in self.costs.classes.tolist()]
+        samples = [self.survey.sample[label] for label in self.costs.classes.tolist()]
         count = sum(sample.weight.size for sample in samples)
         if self.terms[place].hinge and count < _ROWS_PER_COLUMN * self.table.width:
             return None
@@ -216,55 +238,34 @@ class _Fit:
                         total = course.steps if requests[place] is None else self.terms[place].max_iter
                         report(course.steps, total, f"gap {course.relative_gap:.1e}")
 
-    @contextmanager
-    def kept_when_lost(self) -> Iterator[None]:
-        """Whatever ends the rounds too early, the machine has what they had reached."""
-        try:
-            yield
-        except (ClusterLost, KeyboardInterrupt) as error:
-            reached = bool(self.courses) and all(course.best_look is not None for course in self.courses)
-            if reached:
-                self.keep()
-            if isinstance(error, KeyboardInterrupt):
-                raise
+    def result(self) -> LinearFit:
+        total = float(self.costs.totals.sum())
+        C, rows = effective_C(self.machine.C, self.machine.alpha, total), self.survey.rows
+        tasks = []
+        for course, status, sign, prices in zip(self.courses, self.endings, self.signs, self.prices, strict=True):
+            trail = course.trail
+            resumption = Resumption(course.point, trail.points, trail.kappas, course.kappa, prices)
+            end = TaskProgress(rows, float(prices.sum()) / C, sign, resumption=resumption)
+            part = sign * course.pulls[0 if sign > 0 else 1, :-1] if len(self.courses) == 1 else None
+            tasks.append(TaskOutcome(course.solution(status), sign, end, positive_part=part))
+        progress = Progress(self.costs.totals, rows, self.seed, tuple(task.progress for task in tasks))
+        outcome = Outcome(self.solver, tuple(tasks), self.costs.classes, self.survey.dtype, progress)
+        return LinearFit(outcome, self.table.columns, max(course.rounds for course in self.courses))
+
+    def interrupted(self, error: BaseException) -> LinearFit:
+        """What was reached when something ended the rounds too early; raised again where that is nothing."""
+        reached = bool(self.courses) and all(course.best_look is not None for course in self.courses)
+        if isinstance(error, ClusterLost):
             rounds = max((course.rounds for course in self.courses), default=0)
             then = "The machine holds what was reached; with warm_start=True the next fit goes on from there."
-            if not reached:
-                then = "Nothing was reached."
-            raise ClusterLost(f"The cluster was lost in round {rounds}. {error} {then}") from error
-
-    def keep(self) -> list[Solution]:
-        """Put what was reached into the machine."""
-        machine, table, found = self.machine, self.table, self.found
-        solutions = [course.solution(end) for course, end in zip(self.courses, self.endings, strict=True)]
-        table.name_columns(machine)
-        machine._store(self.solver, list(zip(solutions, self.signs, strict=True)), found.dtype, self.costs.classes)
-        machine.rounds_ = max(course.rounds for course in self.courses)
-        machine._trails = [
-            {
-                "point": c.point, "points": c.trail.points, "kappas": c.trail.kappas, "kappa": c.kappa,
-                "sign": sign, "prices": prices,
-            }
-            for c, sign, prices in zip(self.courses, self.signs, self.prices, strict=True)
-        ]  # fmt: skip
-        machine._half = self._half()
-        total = float(self.costs.totals.sum())
-        C = effective_C(machine.C, machine.alpha, total)
-        machine._stream = {
-            "totals": self.costs.totals,
-            "rows": found.rows,
-            "steps": [found.rows] * len(solutions),
-            "costs": [float(prices.sum()) / C for prices in self.prices],
-            "seed": self.seed,
-        }
-        return solutions
-
-    def _half(self) -> Array | None:
-        """The part of w that comes from rows of `classes_[1]`, of two classes."""
-        if len(self.courses) > 1:
-            return None
-        sign = self.signs[0]
-        return sign * self.courses[0].pulls[0 if sign > 0 else 1, :-1]
+            lost = ClusterLost(
+                f"The cluster was lost in round {rounds}. {error} {then if reached else 'Nothing was reached.'}"
+            )
+            lost.__cause__ = error
+            error = lost
+        if not reached:
+            raise error
+        return replace(self.result(), interrupted=error)
 
 
 def _by_code(rule: dict[Any, Any], classes: NDArray[Any]) -> dict[int, Any]:

@@ -7,7 +7,7 @@ client, which makes the map from their kernel values; features are computed bloc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
@@ -19,7 +19,7 @@ from sklearn import get_config
 
 from .._input.checks import check_is_fitted, seed_from
 from .._util.typing import Index, MatrixLike, VectorLike
-from ..kernels import Precomputed, get_kernel
+from ..kernels import Kernel, Precomputed, get_kernel
 from ._blocks import as_it_is, called_of_frame, over_blocks, probe
 from ._engine import Engine, reduced
 from ._moments import Moments
@@ -30,16 +30,16 @@ __all__ = ["fit_nystroem", "transform_nystroem"]
 
 
 @dataclass(frozen=True)
-class Drawn:
+class Candidates:
     """Rows of one class, when their clocks ring, and where they are: partition and row in it."""
 
     X: Any
     clock: Array
     place: NDArray[np.int64]
 
-    def first(self, most: int) -> Drawn:
+    def first(self, most: int) -> Candidates:
         order = np.argsort(self.clock, kind="stable")[:most]
-        return Drawn(self.X[order], self.clock[order], self.place[order])
+        return Candidates(self.X[order], self.clock[order], self.place[order])
 
 
 @dataclass
@@ -49,11 +49,27 @@ class Draw:
     survey: Survey
     moments: Moments = field(default_factory=Moments)
     lengths: dict[int, int] = field(default_factory=dict)
-    rows: dict[Any, Drawn] = field(default_factory=dict)
+    rows: dict[Any, Candidates] = field(default_factory=dict)
 
 
-def fit_nystroem(machine: Any, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> Any:
-    """Fit a `StratifiedNystroem`; y is None where classes do not matter."""
+@dataclass(frozen=True)
+class Landmarks:
+    """The rows that were drawn, in the order of the table, which rows they are, and the kernel for all of them."""
+
+    components: Any
+    indices: Index
+    kernel: Kernel
+    dtype: Any
+    columns: tuple[list[Any] | None, int]
+
+
+def fit_nystroem(
+    machine: Any, X: MatrixLike, y: VectorLike, sample_weight: VectorLike, counts_of: Callable[..., Index]
+) -> Landmarks:
+    """Landmarks by the parameters of a `StratifiedNystroem`; y is None where classes do not matter.
+
+    `counts_of(sizes, shares, classes)` says how many landmarks each class gives.
+    """
     kernel = get_kernel(machine.kernel, machine.gamma, machine.degree, machine.coef0)
     if isinstance(kernel, Precomputed):
         raise ValueError("kernel='precomputed' is a matrix of all rows: on dask collections choose another kernel.")
@@ -64,21 +80,17 @@ def fit_nystroem(machine: Any, X: MatrixLike, y: VectorLike, sample_weight: Vect
     draws = table.blocks.map(draw, seed_from(machine.random_state), most)
     with Engine() as engine:
         engine.check_room(table.largest)
-        found = engine.compute(reduced(draws, merge_draws, most))
-    seen = found.survey.check()
+        drawn = engine.compute(reduced(draws, merge_draws, most))
+    seen = drawn.survey.check()
     classes, dtype = seen.classes, seen.dtype
     sizes = np.array([seen.counts[label] for label in classes.tolist()])
     totals = np.array([seen.totals[label] for label in classes.tolist()])
-    counts = machine._counts(sizes, totals / totals.sum(), classes, y is None)
-    kept = [found.rows[label].first(count) for label, count in zip(classes.tolist(), counts, strict=True)]
-    rows = _numbers(np.concatenate([drawn.place for drawn in kept]), found.lengths)
+    counts = counts_of(sizes, totals / totals.sum(), classes)
+    kept = [drawn.rows[label].first(count) for label, count in zip(classes.tolist(), counts, strict=True)]
+    rows = _numbers(np.concatenate([candidates.place for candidates in kept]), drawn.lengths)
     order = np.argsort(rows)
-    machine.kernel_ = found.moments.settle(kernel, table.width)
-    machine.component_indices_ = rows[order]
-    machine.components_ = stacked([drawn.X for drawn in kept])[order].astype(dtype, copy=False)
-    machine.normalization_ = machine._normalization(dtype)
-    table.name_columns(machine)
-    return machine
+    components = stacked([candidates.X for candidates in kept])[order].astype(dtype, copy=False)
+    return Landmarks(components, rows[order], drawn.moments.settle(kernel, table.width), dtype, table.columns)
 
 
 def draw(block: Block, seed: int, most: int) -> Draw:
@@ -93,7 +105,7 @@ def draw(block: Block, seed: int, most: int) -> Draw:
         own = np.flatnonzero(block.codes == code)
         own = own[np.argsort(clock[own], kind="stable")[:most]]
         where = np.column_stack([np.full(own.size, block.number), places[own]])
-        found.rows[label] = Drawn(block.X[own], clock[own], where)
+        found.rows[label] = Candidates(block.X[own], clock[own], where)
     return found
 
 
@@ -101,16 +113,16 @@ def merge_draws(draws: Iterable[Draw], most: int) -> Draw:
     """The draw of several parts, in their order."""
     draws = list(draws)
     whole = Draw(merge_surveys([one.survey for one in draws], 0))
-    gathered: dict[Any, list[Drawn]] = {}
+    gathered: dict[Any, list[Candidates]] = {}
     for one in draws:
         whole.moments += one.moments
         whole.lengths |= one.lengths
-        for label, drawn in one.rows.items():
-            gathered.setdefault(label, []).append(drawn)
+        for label, candidates in one.rows.items():
+            gathered.setdefault(label, []).append(candidates)
     for label, parts in gathered.items():
         clock = np.concatenate([part.clock for part in parts])
         place = np.concatenate([part.place for part in parts])
-        whole.rows[label] = Drawn(stacked([part.X for part in parts]), clock, place).first(most)
+        whole.rows[label] = Candidates(stacked([part.X for part in parts]), clock, place).first(most)
     return whole
 
 

@@ -67,13 +67,10 @@ class Partitions:
     nbytes: float = np.nan
     largest: float = np.nan
 
-    def name_columns(self, estimator: Any) -> None:
-        """Tell an estimator their number and names, as scikit-learn has it."""
-        estimator.n_features_in_ = self.width
-        if self.names is not None and all(isinstance(name, str) for name in self.names):
-            estimator.feature_names_in_ = np.array(self.names, dtype=object)
-        elif hasattr(estimator, "feature_names_in_"):
-            del estimator.feature_names_in_
+    @property
+    def columns(self) -> tuple[list[Any] | None, int]:
+        """Their names, if they have any, and how many they are."""
+        return self.names, self.width
 
 
 def partitions(X: MatrixLike, y: VectorLike = None, weight: Any = None) -> Partitions:

@@ -159,13 +159,13 @@ def kernel_of(machine: Any) -> Kernel:
 def machine_scores(g: Graph, machine: Any, rows: str, up: float = 1.0, down: float = 1.0) -> str:
     """The decision function in double, a column for two classes, with positive and negative terms at these weights.
 
-    They are the terms of `_split_decision`; the weights go into the coefficients.
+    They are the terms of `split_decision`; the weights go into the coefficients.
     """
     rows, intercept = g.double(rows), to_host(machine.intercept_, np.float64)
     if isinstance(machine, LinearSVM):
         coef = machine.coef_.astype(np.float64)
         if up != 1.0 or down != 1.0:
-            half = np.asarray(machine._half, dtype=np.float64)
+            half = np.asarray(machine.positive_coef_, dtype=np.float64)
             coef = up * half + down * (coef - half)
         return g("Add", g("MatMul", rows, coef.T), intercept)
     coef = machine.dual_coef_.toarray() if issparse(machine.dual_coef_) else to_host(machine.dual_coef_)

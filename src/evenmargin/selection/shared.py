@@ -55,6 +55,7 @@ from ..kernel import KernelSVM
 from ..kernels import RBF, Laplacian, Linear, Poly, centre_of, get_kernel, kernel_matrix, prepared, reach
 from ..losses import Hinge, SquaredHinge, get_loss
 from ..metrics import get_metric
+from ..problem import intercept_for
 from ..solvers import _SMO_UP_TO, SMO
 from ..solvers.gram import SMALL
 from ..solvers.one_vs_rest import Task, binary_task, effective_C, one_vs_rest
@@ -472,7 +473,7 @@ def _paths(job: Job, K: Any, prices: Array) -> tuple[Array, Array, Array]:
             raise NotShared
         labels = np.ones(n)
         labels[job.train] = task.labels
-        fixed = machine._given_intercept(task.sign)
+        fixed = intercept_for(machine.intercept, task.sign)
         found = solve_paths(
             K, [job.train], labels, price, free=fixed == "free",
             intercept=0.0 if fixed is None or isinstance(fixed, str) else fixed,

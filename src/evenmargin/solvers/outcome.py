@@ -1,0 +1,138 @@
+"""What a fit ends with, and what the next one goes on from.
+
+A fit solves one task for each class against the rest, in memory or over the partitions of a dask collection. Either way
+it ends with an `Outcome`, of which the machine keeps the coefficients, and `Progress` for warm starts and streams.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from .._util.typing import Array, Floats
+from ..losses import slopes
+from ..problem import Problem, Solution
+from .base import Solver
+
+__all__ = ["Outcome", "Progress", "Resumption", "TaskOutcome", "TaskProgress", "positive_part"]
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """Where the rounds over a dask collection ended: all that the next ones need to go on exactly (`rounds.py`).
+
+    Parameters
+    ----------
+    point : ndarray of shape (n_features + 1,)
+    points, kappas, kappa :
+        Where multipliers were updated, and with which κ.
+    prices : ndarray of shape (n_classes,)
+        Of the classes as wholes. At quite other prices the multipliers mislead.
+    """
+
+    point: Array
+    points: Array
+    kappas: Array
+    kappa: float
+    prices: Array
+
+
+@dataclass(frozen=True)
+class TaskProgress:
+    """Where one task ended; coefficients and multipliers are kept for warm starts only.
+
+    Parameters
+    ----------
+    steps : int
+        Taken so far, for solvers whose step size falls with their number.
+    cost : float
+        The sum of the costs of all rows so far, that is of their prices divided by C.
+    sign : float
+        Turns the coefficients into those of the class in question.
+    coef, intercept :
+        As the solver had them, where the machine does not hold them as attributes.
+    alpha : ndarray of shape (n_samples,) or None
+        Multipliers.
+    resumption : Resumption or None
+        Of a fit to a dask collection.
+    """
+
+    steps: int = 0
+    cost: float = 0.0
+    sign: float = 1.0
+    coef: Floats | None = None
+    intercept: float = 0.0
+    alpha: Array | None = None
+    resumption: Resumption | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a warm start, or the next batch of a stream, goes on from.
+
+    Parameters
+    ----------
+    totals : ndarray of shape (n_classes,)
+        The weight of each class.
+    rows : int
+    seed : int
+    tasks : tuple of TaskProgress
+    """
+
+    totals: Array
+    rows: int
+    seed: int
+    tasks: tuple[TaskProgress, ...]
+
+
+@dataclass(frozen=True)
+class TaskOutcome:
+    """The solution of one class against the rest.
+
+    Parameters
+    ----------
+    solution : Solution
+    sign : float
+        Turns it into the scores of the class in question.
+    progress : TaskProgress
+    zero_objective : float
+        The objective of coefficients of zero, where the solver may end above it.
+    positive_part : ndarray of shape (n_features,) or None
+        The part of the coefficients that comes from rows of the class in question.
+    """
+
+    solution: Solution
+    sign: float
+    progress: TaskProgress
+    zero_objective: float = np.inf
+    positive_part: Array | None = None
+
+    @property
+    def coef(self) -> Floats:
+        return self.sign * self.solution.coef
+
+    @property
+    def intercept(self) -> float:
+        return self.sign * self.solution.intercept
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a machine makes its attributes of."""
+
+    solver: Solver
+    tasks: tuple[TaskOutcome, ...]
+    classes: NDArray[np.generic]
+    dtype: DTypeLike
+    progress: Progress
+
+
+def positive_part(problem: Problem, solution: Solution, sign: float) -> Array:
+    """The part of w that comes from rows of the class in question."""
+    alpha = solution.alpha
+    if alpha is None:  # at an optimum the gradient says what they are
+        margins = problem.y * problem.scores(solution.coef, solution.intercept)
+        alpha = -problem.price * slopes(problem.loss, margins, problem.y)
+    return sign * problem.combine(np.where(sign * problem.y > 0, alpha * problem.y, 0.0))
