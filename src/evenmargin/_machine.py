@@ -51,7 +51,7 @@ def by_blocks(method: _Method) -> _Method:
     """A method of rows; of a dask collection it gives a lazy array, block by block."""
 
     @wraps(method)
-    def wrapped(self: Any, X: MatrixLike) -> Any:
+    def wrapped(self: BaseEstimator, X: MatrixLike) -> Any:
         if not is_dask(X):
             return method(self, X)
         from .distributed import over_blocks
@@ -122,7 +122,7 @@ class Training:
 AnyTraining = TypeVar("AnyTraining", bound=Training)
 
 
-def _has_probabilities(estimator: Any) -> bool:
+def _has_probabilities(estimator: BaseEstimator) -> bool:
     if not isinstance(get_loss(estimator.loss), Log):
         raise AttributeError("predict_proba needs loss='log'; other losses have no probabilities of their own.")
     return True
@@ -227,7 +227,7 @@ class Machine(Portable, Classifier, BaseEstimator, Generic[AnyTraining]):
     ) -> TaskOutcome:
         raise NotImplementedError
 
-    def _halting(self, classes: NDArray[Any], which: int, sign: float, like: Any) -> AUCHalting | None:
+    def _halting(self, classes: NDArray[Any], which: int, sign: float, like: MatrixLike) -> AUCHalting | None:
         rule = AUCHalting() if self.stopping == "auc" else self.stopping
         if rule is None or rule.validation is None:
             return rule
@@ -382,5 +382,5 @@ def _one_or_all(values: Any) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-def same_classes(fitted: Any, classes: NDArray[Any]) -> bool:
+def same_classes(fitted: BaseEstimator, classes: NDArray[Any]) -> bool:
     return hasattr(fitted, "classes_") and np.array_equal(classes, fitted.classes_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
@@ -26,8 +27,8 @@ from ._input.entry import enter, in_kind
 from ._machine import Machine, Training, by_blocks, same_classes
 from ._util.progress import Report
 from ._util.threads import Workers, count_threads
-from ._util.typing import Array, Floats, Index, MatrixLike, VectorLike
-from .density import density_weights
+from ._util.typing import Array, ClassWeight, Floats, Index, MatrixLike, RandomState, VectorLike
+from .density import DensityWeights, density_weights
 from .kernels import (
     RBF,
     Exponential,
@@ -46,9 +47,11 @@ from .kernels import (
 from .kernels.checks import check_digits, check_precomputed, is_definite
 from .losses import get_loss
 from .problem import KernelProblem, Problem, Solution
+from .sampling import Sampler
 from .solvers import Control, KernelSGD, Solver, get_kernel_solver
 from .solvers.kernel_sgd import look
 from .solvers.outcome import Outcome, Progress, TaskOutcome, TaskProgress
+from .stopping import AUCHalting
 
 __all__ = ["KernelSVM"]
 
@@ -223,21 +226,21 @@ class KernelSVM(Machine[KernelTraining]):
         C: float = 1.0,
         *,
         alpha: float | None = None,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
+        kernel: str | Kernel | Callable[..., Any] = "rbf",
+        gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
-        loss: Any = "hinge",
-        class_weight: Any = None,
-        density: Any = None,
-        solver: Any = "auto",
-        intercept: Any = "free",
-        sampling: Any = "uniform",
-        stopping: Any = None,
+        loss: str | tuple[Any, ...] = "hinge",
+        class_weight: ClassWeight = None,
+        density: str | int | DensityWeights | None = None,
+        solver: str | Solver = "auto",
+        intercept: str | float | None = "free",
+        sampling: str | Sampler = "uniform",
+        stopping: str | AUCHalting | None = None,
         tol: float = 1e-3,
         max_iter: int | None = None,
         cache_size: float = 200.0,
-        random_state: Any = None,
+        random_state: RandomState = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,

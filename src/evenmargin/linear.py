@@ -23,18 +23,19 @@ from ._input.entry import enter
 from ._machine import Machine, Training, by_blocks, same_classes
 from ._util.progress import Report
 from ._util.threads import Workers
-from ._util.typing import Floats, MatrixLike, VectorLike
-from .density import density_weights
+from ._util.typing import ClassWeight, Floats, MatrixLike, RandomState, VectorLike
+from .density import DensityWeights, density_weights
 from .problem import Problem, Solution
-from .sampling import Given
+from .sampling import Given, Sampler
 from .solvers import Control, Pegasos, Solver, get_solver
 from .solvers.one_vs_rest import effective_C
 from .solvers.outcome import Outcome, Progress, TaskOutcome, TaskProgress, positive_part
+from .stopping import AUCHalting
 
 __all__ = ["LinearSVM"]
 
 
-def _can_stream(estimator: Any) -> bool:
+def _can_stream(estimator: LinearSVM) -> bool:
     if not (isinstance(estimator.solver, Pegasos) or estimator.solver in ("auto", "pegasos")):
         raise AttributeError(f"partial_fit needs solver='pegasos' (or 'auto'); {estimator.solver!r} cannot stream.")
     return True
@@ -154,16 +155,16 @@ class LinearSVM(Machine[Training]):
         C: float = 1.0,
         *,
         alpha: float | None = None,
-        loss: Any = "hinge",
-        class_weight: Any = None,
-        density: Any = None,
-        solver: Any = "auto",
-        intercept: Any = "free",
-        sampling: Any = "uniform",
-        stopping: Any = None,
+        loss: str | tuple[Any, ...] = "hinge",
+        class_weight: ClassWeight = None,
+        density: str | int | DensityWeights | None = None,
+        solver: str | Solver = "auto",
+        intercept: str | float | None = "free",
+        sampling: str | Sampler = "uniform",
+        stopping: str | AUCHalting | None = None,
         tol: float = 1e-6,
         max_iter: int | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -221,7 +222,7 @@ class LinearSVM(Machine[Training]):
     @available_if(_can_stream)
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
-        self, X: MatrixLike, y: VectorLike, classes: Any = None, sample_weight: VectorLike = None
+        self, X: MatrixLike, y: VectorLike, classes: VectorLike = None, sample_weight: VectorLike = None
     ) -> LinearSVM:
         """Take one Pegasos step for each row of a batch, for streams larger than memory.
 
@@ -401,7 +402,7 @@ class LinearSVM(Machine[Training]):
         self._warn_unless_converged(found.outcome, float(self.tol))
         return self
 
-    def _known_classes(self, classes: Any) -> NDArray[Any]:
+    def _known_classes(self, classes: VectorLike) -> NDArray[Any]:
         """The classes of a stream, which its first call gives."""
         if hasattr(self, "_progress"):
             if classes is not None and not np.array_equal(np.unique(classes), self.classes_):

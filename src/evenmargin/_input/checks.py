@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pandas import isna
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
 from sklearn.base import _fit_context as fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
@@ -30,7 +31,7 @@ from sklearn.utils.validation import _get_feature_names as feature_names
 from sklearn.utils.validation import _num_samples as num_samples
 
 from .._device.arrays import Rows, to_host, too_large
-from .._util.typing import Array, Mask, MatrixLike, VectorLike
+from .._util.typing import Array, Mask, MatrixLike, RandomState, VectorLike
 from .collections import refuse_dask
 from .entry import FLOATS, canonical, enter
 
@@ -67,12 +68,12 @@ __all__ = [
 ]
 
 
-def validate_parameters(estimator: Any) -> None:
+def validate_parameters(estimator: BaseEstimator) -> None:
     """Check an estimator's parameters, also inside the fit of another one, which would skip it."""
     estimator._validate_params()
 
 
-def remember_columns(estimator: Any, names: list[Any] | None, width: int) -> None:
+def remember_columns(estimator: BaseEstimator, names: list[Any] | None, width: int) -> None:
     """Store the number of columns and their names, as scikit-learn does: names only where all of them are text."""
     estimator.n_features_in_ = width
     if names is not None and all(isinstance(name, str) for name in names):
@@ -81,13 +82,13 @@ def remember_columns(estimator: Any, names: list[Any] | None, width: int) -> Non
         del estimator.feature_names_in_
 
 
-def check_same_kind(estimator: Any, X: MatrixLike, attribute: str, method: str) -> None:
+def check_same_kind(estimator: BaseEstimator, X: MatrixLike, attribute: str, method: str) -> None:
     """scikit-learn's rule where dispatch is on: rows of the kind that `fit` had, and on the same device."""
     if check_same_namespace is not None and not isinstance(X, Rows):
         check_same_namespace(X, estimator, attribute=attribute, method=method)
 
 
-def _check_on_device(estimator: Any, X: Rows, reset: bool) -> None:
+def _check_on_device(estimator: BaseEstimator, X: Rows, reset: bool) -> None:
     """As `check_array`: the shape here, the entries where they are."""
     name = type(estimator).__name__
     if 0 in X.shape:
@@ -97,7 +98,7 @@ def _check_on_device(estimator: Any, X: Rows, reset: bool) -> None:
     X.check(name, squared=reset)
 
 
-def validate_rows(estimator: Any, X: MatrixLike) -> Any:
+def validate_rows(estimator: BaseEstimator, X: MatrixLike) -> Any:
     """X for prediction: dense or CSR, float32 or float64, the columns of the fit."""
     if isinstance(X, Rows):
         _check_on_device(estimator, X, reset=False)
@@ -107,7 +108,7 @@ def validate_rows(estimator: Any, X: MatrixLike) -> Any:
 
 
 def validate_training(
-    estimator: Any, X: MatrixLike, y: VectorLike, sample_weight: VectorLike, *, reset: bool = True
+    estimator: BaseEstimator, X: MatrixLike, y: VectorLike, sample_weight: VectorLike, *, reset: bool = True
 ) -> tuple[Any, NDArray[Any], Array, NDArray[Any]]:
     """X (C-contiguous or canonical CSR, or Rows), labels, weights and classes for training."""
     refuse_dask(X)
@@ -148,7 +149,7 @@ def _training_weight(sample_weight: VectorLike, n: int) -> Array:
     return np.asarray(weight, dtype=np.float64)
 
 
-def validate_table(estimator: Any, table: Any) -> Any:
+def validate_table(estimator: BaseEstimator, table: MatrixLike) -> Any:
     """A pandas frame or an array with missing values, for prediction: the columns of the fit."""
     if hasattr(table, "iloc"):
         validate_data(estimator, table, reset=False, skip_check_array=True)
@@ -160,7 +161,7 @@ def validate_table(estimator: Any, table: Any) -> Any:
 
 
 def validate_table_training(
-    estimator: Any, table: Any, y: VectorLike, sample_weight: VectorLike
+    estimator: BaseEstimator, table: MatrixLike, y: VectorLike, sample_weight: VectorLike
 ) -> tuple[Any, NDArray[Any], Array, NDArray[Any], Mask]:
     """A table, labels, weights and classes for training without rows of weight 0, and which rows are left."""
     if hasattr(table, "iloc"):
@@ -193,7 +194,9 @@ def validate_table_training(
     return table, y, weight, classes, kept
 
 
-def validate_aside(estimator: Any, rows: Any, classes: NDArray[Any], like: Any = None) -> tuple[Any, NDArray[Any]]:
+def validate_aside(
+    estimator: BaseEstimator, rows: tuple[MatrixLike, VectorLike], classes: NDArray[Any], like: MatrixLike = None
+) -> tuple[Any, NDArray[Any]]:
     """(X, y) set aside for a halting rule: the columns and the classes of the fit, where its rows are."""
     try:
         X, y = rows
@@ -239,7 +242,7 @@ def drop_weightless(
     return X, y, weight, classes
 
 
-def seed_from(random_state: Any) -> int:
+def seed_from(random_state: RandomState) -> int:
     """A seed for numpy's Generator, drawn once from scikit-learn's random_state."""
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
@@ -273,7 +276,7 @@ def check_weights(sample_weight: VectorLike, n: int) -> Array:
     return weight
 
 
-def weight_name(estimator: Any) -> str | None:
+def weight_name(estimator: BaseEstimator) -> str | None:
     """The name under which `fit` takes sample weights, if it does."""
     if not isinstance(estimator, Pipeline):
         takes = not isinstance(estimator, FrozenEstimator) and has_fit_parameter(estimator, "sample_weight")

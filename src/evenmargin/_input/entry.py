@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn import get_config
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array
 
 from .._device import arrays
@@ -96,7 +97,7 @@ def canonical(X: MatrixLike) -> Any:
     return X
 
 
-def on_device(estimator: Any, X: MatrixLike, settings: Iterable[Mapping[str, Any]] = ()) -> bool:
+def on_device(estimator: BaseEstimator, X: MatrixLike, settings: Iterable[Mapping[str, Any]] = ()) -> bool:
     """Whether fits of the estimator, with any of these settings, run on a device, which does one thing at a time.
 
     More processes would each take memory there for themselves.
@@ -119,7 +120,7 @@ def _known(device: Any) -> Any:
 
 
 @contextmanager
-def in_kind(estimator: Any, home: Home) -> Iterator[None]:
+def in_kind(estimator: BaseEstimator, home: Home) -> Iterator[None]:
     """What a fit finds within, in kind; labels and names stay with NumPy.
 
     Where it fails, as when memory runs out, the estimator is what it was before.

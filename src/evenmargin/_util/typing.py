@@ -6,12 +6,15 @@ matrices, frames, tensors, dask collections. What they become is checked where t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Floats", "Index", "Labels", "Mask", "MatrixLike", "Single", "VectorLike"]
+__all__ = [
+    "Array", "ClassWeight", "Floats", "Index", "Labels", "Mask", "MatrixLike", "RandomState", "Single", "VectorLike",
+]  # fmt: skip
 
 Array: TypeAlias = NDArray[np.float64]
 Single: TypeAlias = NDArray[np.float32]
@@ -22,3 +25,6 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 MatrixLike: TypeAlias = Any
 VectorLike: TypeAlias = Any
+
+RandomState: TypeAlias = int | np.random.RandomState | None
+ClassWeight: TypeAlias = str | Mapping[Any, float] | Callable[[Array], Any] | None

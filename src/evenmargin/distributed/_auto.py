@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from .._input.checks import check_is_fitted, check_weights
 from .._tables.distinct import rows_of_each
@@ -34,11 +35,11 @@ from ._partitions import (
 )
 from ._survey import Survey, merge_surveys, survey
 
-__all__ = ["Sampled", "assess_blocks", "sample_table"]
+__all__ = ["TableSample", "assess_blocks", "sample_table"]
 
 
 @dataclass(frozen=True)
-class Sampled:
+class TableSample:
     """Rows of a table, at weights that make up for the others; which rows they are, and of how many."""
 
     table: Any
@@ -49,20 +50,20 @@ class Sampled:
 
 
 @dataclass(frozen=True)
-class Taken:
+class SampledPart:
     """Rows of one partition that may be in the sample: their labels, weights, numbers, and places in it."""
 
     number: int
     length: int
     table: Any = None
     y: Any = None
-    weight: Any = None
+    weight: VectorLike = None
     clock: Any = None
     place: Any = None
     fault: str = ""
 
 
-def sample_table(X: MatrixLike, y: VectorLike, sample_weight: VectorLike, most: int, seed: int) -> Sampled:
+def sample_table(X: MatrixLike, y: VectorLike, sample_weight: VectorLike, most: int, seed: int) -> TableSample:
     """Up to `most` rows, the small classes whole, at weights that keep the weight of each class."""
     if y is None:
         raise ValueError("EvenMarginClassifier requires y to be passed, but the target y is None.")
@@ -74,7 +75,7 @@ def sample_table(X: MatrixLike, y: VectorLike, sample_weight: VectorLike, most: 
         limits = {label: _limit(quota, rows) for label, rows in found.counts.items()}
         names = list(X.columns) if is_frame(X) else None
         parts = triples(X, y, sample_weight).numbered(take, names, limits, seed)
-        taken: list[Taken] = engine.compute(reduced(parts, gathered))
+        taken: list[SampledPart] = engine.compute(reduced(parts, gathered))
     Survey(rows=1, faults=[(part.number, part.fault) for part in taken if part.fault]).check()
     return _sampled(taken, found, quota)
 
@@ -92,7 +93,7 @@ def _limit(quota: int, rows: int) -> float:
 
 def take(
     number: int, piece: tuple[Any, Any, Any], names: list[Any] | None, limits: dict[Any, float], seed: int
-) -> list[Taken]:
+) -> list[SampledPart]:
     """The rows of one partition whose numbers are below the limit of their class."""
     X, y, weight = piece
     try:
@@ -100,19 +101,19 @@ def take(
         labels, codes = np.unique(labels_of(y, X.shape[0]), return_inverse=True)
         weight = check_weights(weight, codes.size)
     except (ValueError, TypeError) as error:
-        return [Taken(number, 0, fault=in_words(error))]
+        return [SampledPart(number, 0, fault=in_words(error))]
     clock = np.random.default_rng([seed, number]).random(codes.size)
     limit = np.array([limits.get(label, 0.0) for label in labels.tolist()])
     kept = np.flatnonzero((weight > 0) & (clock < limit[codes])) if codes.size else np.empty(0, np.intp)
     table = X.iloc[kept] if hasattr(X, "iloc") else X[kept]
-    return [Taken(number, codes.size, table, labels[codes[kept]], weight[kept], clock[kept], kept)]
+    return [SampledPart(number, codes.size, table, labels[codes[kept]], weight[kept], clock[kept], kept)]
 
 
-def gathered(parts: list[list[Taken]]) -> list[Taken]:
+def gathered(parts: list[list[SampledPart]]) -> list[SampledPart]:
     return [taken for part in parts for taken in part]
 
 
-def _sampled(taken: list[Taken], found: Survey, quota: int) -> Sampled:
+def _sampled(taken: list[SampledPart], found: Survey, quota: int) -> TableSample:
     """The rows with the least numbers of each class, in the order of the table."""
     starts = np.cumsum([0] + [part.length for part in taken])
     index = np.concatenate([start + part.place for start, part in zip(starts[:-1], taken, strict=True)])
@@ -126,7 +127,7 @@ def _sampled(taken: list[Taken], found: Survey, quota: int) -> Sampled:
             weight[own] *= total / weight[own].sum()
         kept.append(own)
     rows = np.sort(np.concatenate(kept))
-    return Sampled(_stacked([part.table for part in some], rows), y[rows], weight[rows], index[rows], found.rows)
+    return TableSample(_stacked([part.table for part in some], rows), y[rows], weight[rows], index[rows], found.rows)
 
 
 def _stacked(tables: list[Any], rows: Index) -> Any:
@@ -138,7 +139,7 @@ def _stacked(tables: list[Any], rows: Index) -> Any:
     return concat(tables).iloc[rows].reset_index(drop=True)
 
 
-def assess_blocks(model: Any, X: MatrixLike) -> Any:
+def assess_blocks(model: BaseEstimator, X: MatrixLike) -> Any:
     """`EvenMarginClassifier.assess`, lazily: a frame with the partitions of X, and its index if it has one."""
     check_is_fitted(model)
     if is_frame(X):
@@ -149,7 +150,7 @@ def assess_blocks(model: Any, X: MatrixLike) -> Any:
     return Parts.of(X).map(_assessed, for_tasks(model, X), meta).frame(meta)
 
 
-def _assessed(part: Any, model: Any, meta: pd.DataFrame) -> pd.DataFrame:
+def _assessed(part: MatrixLike, model: BaseEstimator, meta: pd.DataFrame) -> pd.DataFrame:
     if not part.shape[0]:
         return meta
     found = model.assess(part)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from .._input.checks import check_is_fitted, check_weights
 from .._util.typing import Array, MatrixLike, VectorLike
@@ -17,32 +19,39 @@ from ._partitions import in_words, is_frame, labels_of, triples, two_dimensional
 __all__ = ["as_it_is", "called_of_frame", "for_tasks", "over_blocks", "probe", "score_blocks"]
 
 
-def over_blocks(estimator: Any, method: str, X: MatrixLike, like: NDArray[Any] | None = None) -> Any:
+def over_blocks(estimator: BaseEstimator, method: str, X: MatrixLike, like: NDArray[Any] | None = None) -> Any:
     """`estimator.method` of every block: an array of (n,) or (n, columns), cut as X is.
 
     `like` is an empty array of what comes out; by default two rows are tried, which also checks
     the columns at once. How long the partitions of a frame are is not known, nor are the array's chunks then.
     """
     check_is_fitted(estimator)
-    told = as_it_is(estimator, X)
+    frozen = as_it_is(estimator, X)
     if is_frame(X):
         if like is None:
             like = getattr(estimator, method)(probe(estimator, X))[:0]
         kind = pd.Series if like.ndim == 1 else pd.DataFrame
         meta = kind(like, index=X._meta.index)
         options = {"token": method, "meta": meta, "enforce_metadata": False}
-        return X.map_partitions(called_of_frame, told, method, like, kind, **options).to_dask_array()
+        return X.map_partitions(called_of_frame, frozen, method, like, kind, **options).to_dask_array()
     X = two_dimensional(X)
     if like is None:
         like = getattr(estimator, method)(probe(estimator, X))[:0]
     # By name: arguments that are arrays would be cut into blocks.
-    options = {"estimator": told, "method": method, "nothing": like, "token": method, "dtype": like.dtype, "meta": like}
+    options = {
+        "estimator": frozen,
+        "method": method,
+        "nothing": like,
+        "token": method,
+        "dtype": like.dtype,
+        "meta": like,
+    }
     if like.ndim == 1:
         return X.map_blocks(_called, drop_axis=1, **options)
     return X.map_blocks(_called, chunks=(X.chunks[0], (like.shape[1],)), **options)
 
 
-def probe(estimator: Any, X: MatrixLike) -> Any:
+def probe(estimator: BaseEstimator, X: MatrixLike) -> Any:
     """Two rows with the columns of X and nothing missing; words and dates only for an estimator that reads them."""
     if not is_frame(X):
         return np.zeros((2, int(X.shape[1])), X.dtype)
@@ -56,7 +65,7 @@ def probe(estimator: Any, X: MatrixLike) -> Any:
     return rows
 
 
-def score_blocks(estimator: Any, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> float:
+def score_blocks(estimator: BaseEstimator, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> float:
     """The share of rows whose class is predicted, counted by weight: two numbers travel for each block."""
     check_is_fitted(estimator)
     if y is None:
@@ -69,7 +78,7 @@ def score_blocks(estimator: Any, X: MatrixLike, y: VectorLike, sample_weight: Ve
     return float(right / total)
 
 
-def _right(number: int, piece: tuple[Any, Any, Any], estimator: Any) -> Array:
+def _right(number: int, piece: tuple[Any, Any, Any], estimator: BaseEstimator) -> Array:
     """The weight of the rows that are predicted right, and of all."""
     X, y, weight = piece
     if not X.shape[0]:
@@ -85,7 +94,7 @@ def _summed(parts: list[Array]) -> Array:
     return np.sum(parts, axis=0)
 
 
-def for_tasks(estimator: Any, X: MatrixLike) -> Any:
+def for_tasks(estimator: BaseEstimator, X: MatrixLike) -> Any:
     """A copy of the estimator, which may be fitted again before they run; with one thread, as dask has its own.
 
     It takes the names of X's columns for its own, or their lack: the probe has warned, and blocks need not.
@@ -101,12 +110,14 @@ def for_tasks(estimator: Any, X: MatrixLike) -> Any:
     return estimator
 
 
-def as_it_is(estimator: Any, X: MatrixLike) -> Any:
+def as_it_is(estimator: BaseEstimator, X: MatrixLike) -> Any:
     """The estimator for tasks, once for all of them, not in each."""
     return lazily(for_tasks(estimator, X))
 
 
-def _called(part: Any, estimator: Any, method: str, nothing: NDArray[Any], block_id: Any = None) -> Any:
+def _called(
+    part: MatrixLike, estimator: BaseEstimator, method: str, nothing: NDArray[Any], block_id: Any = None
+) -> Any:
     """A method of one block."""
     if not part.shape[0]:
         return nothing
@@ -118,7 +129,12 @@ def _called(part: Any, estimator: Any, method: str, nothing: NDArray[Any], block
 
 
 def called_of_frame(
-    part: Any, estimator: Any, method: str, nothing: NDArray[Any], kind: Any, partition_info: Any = None
+    part: MatrixLike,
+    estimator: BaseEstimator,
+    method: str,
+    nothing: NDArray[Any],
+    kind: Any,
+    partition_info: Mapping[str, Any] | None = None,
 ) -> Any:
     """The same of a frame; `kind` is the pandas class of the result."""
     number = None if partition_info is None else (partition_info["number"],)

@@ -7,7 +7,7 @@ for itself, the ones that a fit in memory draws from the same seed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
@@ -15,6 +15,7 @@ from uuid import uuid4
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from .._input.checks import check_weights, seed_from
 from .._util.typing import Floats, Index, MatrixLike, VectorLike
@@ -139,7 +140,7 @@ class CollectionWeights:
     columns: tuple[list[Any] | None, int]
 
 
-def fit_density(estimator: Any, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> CollectionWeights:
+def fit_density(estimator: BaseEstimator, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> CollectionWeights:
     """Weights by the parameters of a `DensityWeights`."""
     scheme = estimator.scheme if isinstance(estimator.scheme, str) else SCHEMES[estimator.scheme - 1]
     if estimator.method == "exact" and scheme != "random":
@@ -157,7 +158,9 @@ def fit_density(estimator: Any, X: MatrixLike, y: VectorLike, sample_weight: Vec
     return CollectionWeights(rule.kernel.gamma, weights, density, error, gone, table.columns)
 
 
-def _find_rule(engine: Engine, table: Partitions, estimator: Any, scheme: str) -> tuple[DensityRule, list[Any]]:
+def _find_rule(
+    engine: Engine, table: Partitions, estimator: BaseEstimator, scheme: str
+) -> tuple[DensityRule, list[Any]]:
     """Two or three passes over the blocks."""
     blocks, found = engine.settle(table, lambda blocks: _found(engine, blocks))
     kernel: Any = found.moments.settle(RBF(estimator.gamma), table.width)
@@ -198,7 +201,7 @@ def _sum(engine: Engine, blocks: Parts, function: Callable[..., Any], *more: Any
     return engine.compute(reduced(blocks.map(function, *more), added))
 
 
-def _columns(X: MatrixLike, y: VectorLike, weight: Any, rule: DensityRule) -> list[Any]:
+def _columns(X: MatrixLike, y: VectorLike, weight: VectorLike, rule: DensityRule) -> list[Any]:
     """Weights, densities and errors, lazily: arrays with the chunks of an array, series with the index of a frame."""
     names = list(X.columns) if is_frame(X) else None
     meta = pd.DataFrame(np.empty((0, len(_COLUMNS))), columns=_COLUMNS)
@@ -240,7 +243,7 @@ def _numbered(number: int, piece: tuple[Any, Any, Any], rule: DensityRule, names
 
 
 def _framed(
-    piece: tuple[Any, Any, Any], rule: DensityRule, names: list[Any], partition_info: dict[str, Any] | None = None
+    piece: tuple[Any, Any, Any], rule: DensityRule, names: list[Any], partition_info: Mapping[str, Any] | None = None
 ) -> pd.DataFrame:
     number = 0 if partition_info is None else partition_info["number"]
     return pd.DataFrame(_weighed(number, piece, rule, names), columns=_COLUMNS, index=piece[0].index)

@@ -1,8 +1,8 @@
-"""Where graphs run: on dask's threads, or with the client that is in charge.
+"""Where graphs run: on dask's threads, or on the cluster of the current client.
 
 Graphs are plain dicts, made anew each round over the keys of the blocks: `Parts`. With a client, waiting is watched: a
-cluster without workers, with none that goes on, or without a scheduler ends in `ClusterLost`, never in a wait without
-end.
+cluster that has no workers, whose workers have all stopped, or whose scheduler is gone ends in `ClusterLost`, never in
+an endless wait.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _FAN = 8  # answers added by one task
 _SMALL = 1 << 20  # bytes of a partition below which one task does as many: a task costs some milliseconds
 _MANY = 128  # partitions from which on that leaves enough tasks for all workers
 _HELD = 0.5  # of the free memory that partitions may take to be held between rounds
-_ROOM = 3  # times a block: it, what it was read from, and what a look at it makes
-_PATIENCE = 30.0  # seconds in which no worker goes on before the cluster is given up
-_FIRST = 10  # times as long for the first worker, which a cluster may have to be granted
+_ROOM = 3  # times a block: the block, what it was read from, and what a pass over it allocates
+_PATIENCE = 30.0  # seconds without progress of any worker before the cluster is given up
+_FIRST = 10  # times as long for the first worker, which a cluster may have to wait for
 _LOOK = 1.0  # seconds between two looks at the cluster
 
 _Found = TypeVar("_Found")
 
 
 class ClusterLost(RuntimeError):
-    """No worker is left that goes on, or no scheduler. The machine holds what it had reached."""
+    """No worker is left that makes progress, or no scheduler. The machine holds what the fit had reached."""
 
 
 def lazily(what: Any) -> Any:
@@ -46,31 +46,31 @@ def lazily(what: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class _Told:
+class Operation:
     """A function, and what else it takes: one value of the graph, which travels once to each worker."""
 
     function: Callable[..., Any]
     more: tuple[Any, ...]
 
 
-def _call(told: _Told, *part: Any) -> Any:
-    return told.function(*part, *told.more)
+def _call(operation: Operation, *part: Any) -> Any:
+    return operation.function(*part, *operation.more)
 
 
-def _call_each(told: _Told, parts: list[Any]) -> list[Any]:
-    return [told.function(part, *told.more) for part in parts]
+def _call_each(operation: Operation, parts: list[Any]) -> list[Any]:
+    return [operation.function(part, *operation.more) for part in parts]
 
 
-def _call_numbered(told: _Told, start: int, parts: list[Any]) -> list[Any]:
-    return [told.function(start + place, part, *told.more) for place, part in enumerate(parts)]
+def _call_numbered(operation: Operation, start: int, parts: list[Any]) -> list[Any]:
+    return [operation.function(start + place, part, *operation.more) for place, part in enumerate(parts)]
 
 
-def _together(told: _Told, *parts: Any) -> Any:
-    return told.function(list(parts), *told.more)
+def _together(operation: Operation, *parts: Any) -> Any:
+    return operation.function(list(parts), *operation.more)
 
 
-def _together_each(told: _Told, parts: list[Any]) -> Any:
-    return told.function(parts, *told.more)
+def _together_each(operation: Operation, parts: list[Any]) -> Any:
+    return operation.function(parts, *operation.more)
 
 
 @dataclass(frozen=True)
@@ -113,18 +113,20 @@ class Parts:
     def map(self, function: Callable[..., Any], *more: Any) -> Parts:
         """`function(part, *more)` of every part."""
         call = _call_each if self.folded else _call
-        return self._mapped(_Told(function, more), [(call, key) for key in self.keys])
+        return self._mapped(Operation(function, more), [(call, key) for key in self.keys])
 
     def numbered(self, function: Callable[..., Any], *more: Any) -> Parts:
         """`function(number, part, *more)` of every part."""
         call, step = (_call_numbered, _FAN) if self.folded else (_call, 1)
-        return self._mapped(_Told(function, more), [(call, step * place, key) for place, key in enumerate(self.keys)])
+        return self._mapped(
+            Operation(function, more), [(call, step * place, key) for place, key in enumerate(self.keys)]
+        )
 
-    def _mapped(self, told: _Told, calls: list[tuple[Any, ...]]) -> Parts:
-        name = f"{told.function.__name__}-{uuid4().hex}"
-        what, keys = f"told-{name}", [(name, number) for number in range(len(calls))]
+    def _mapped(self, operation: Operation, calls: list[tuple[Any, ...]]) -> Parts:
+        name = f"{operation.function.__name__}-{uuid4().hex}"
+        what, keys = f"operation-{name}", [(name, number) for number in range(len(calls))]
         tasks = {key: (call, what, *part) for key, (call, *part) in zip(keys, calls, strict=True)}
-        return Parts({**self.graph, what: told, **tasks}, keys, self.folded)
+        return Parts({**self.graph, what: operation, **tasks}, keys, self.folded)
 
     def frame(self, meta: Any) -> Any:
         """A dask frame of the parts, one below the other."""
@@ -149,15 +151,15 @@ def reduced(parts: Parts, together: Callable[..., Any], *more: Any) -> Parts:
     Its shape is fixed, so that the order of sums is that of the partitions, whoever computes them.
     """
     name = f"{together.__name__}-{uuid4().hex}"
-    told, keys, depth = f"told-{name}", parts.keys, 0
-    graph = {**parts.graph, told: _Told(together, more)}
+    operation, keys, depth = f"operation-{name}", parts.keys, 0
+    graph = {**parts.graph, operation: Operation(together, more)}
     if parts.folded:  # the first level of the tree, in the tasks that give its leaves
-        graph.update({key: (_together_each, told, graph[key]) for key in keys})
+        graph.update({key: (_together_each, operation, graph[key]) for key in keys})
         depth = 1
     while depth == 0 or len(keys) > 1:
         groups = _groups(keys)
         keys = [(name, depth, number) for number in range(len(groups))]
-        graph.update({key: (_together, told, *group) for key, group in zip(keys, groups, strict=True)})
+        graph.update({key: (_together, operation, *group) for key, group in zip(keys, groups, strict=True)})
         depth += 1
     return Parts(graph, keys)
 
@@ -204,7 +206,7 @@ class Engine:
         if not _limited(workers) or not _ROOM * largest > max(_free(workers)):
             return
         raise MemoryError(
-            f"The largest partition has {largest / 1e6:.0f} MB and takes {_ROOM} times as much to be looked at, and no "
+            f"The largest partition has {largest / 1e6:.0f} MB and needs {_ROOM} times as much to be processed, and no "
             f"worker has more than {max(_free(workers)) / 1e6:.0f} MB left: cut the table into smaller partitions, or "
             "raise memory_limit. If its blocks are sparse, give the dask array a sparse meta."
         )
@@ -219,7 +221,7 @@ class Engine:
             blocks = self.hold(table.blocks)
             return blocks, first_pass(blocks)
         found = first_pass(table.blocks)
-        nbytes, largest = found.size  # type: ignore[attr-defined]
+        nbytes, largest = found.size  # type: ignore[attr-defined]  # surveys have a size
         self.check_room(largest)
         return (self.hold(table.blocks) if nbytes <= self.memory() else table.blocks), found
 
@@ -312,7 +314,7 @@ class Engine:
             ask = self.client.scheduler.identity
             known = self.client.sync(ask, n_workers=-1, callback_timeout=patience)["workers"]
         except TimeoutError:
-            raise ClusterLost(f"For {patience:.0f} seconds the scheduler has not answered.") from None
+            raise ClusterLost(f"The scheduler has not answered for {patience:.0f} seconds.") from None
         self._met = self._met or bool(known)
         return [{**worker, "address": address} for address, worker in known.items()]
 
@@ -343,7 +345,7 @@ def _free(workers: list[dict[str, Any]]) -> list[float]:
 
 def _available() -> float:
     """Bytes of memory that this process may still have: what the machine has free, within the limits set for it."""
-    import psutil  # type: ignore[import-untyped]
+    import psutil  # type: ignore[import-untyped]  # it has no types
     from distributed.system import MEMORY_LIMIT
 
     return float(min(psutil.virtual_memory().available, MEMORY_LIMIT))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from .._input.checks import seed_from
 from .._util.progress import progress_bars
@@ -100,7 +101,7 @@ class LinearFit:
 
 
 def fit_linear(
-    machine: Any,
+    machine: BaseEstimator,
     X: MatrixLike,
     y: VectorLike,
     sample_weight: VectorLike,
@@ -127,7 +128,7 @@ def fit_linear(
         return fit.result()
 
 
-def _check(machine: Any, y: VectorLike) -> Any:
+def _check(machine: BaseEstimator, y: VectorLike) -> Any:
     """The loss, if everything that was asked for can be had on dask collections."""
     loss = get_loss(machine.loss)
     if not isinstance(loss, Hinge | SquaredHinge | Log):
@@ -162,7 +163,9 @@ class _Rounds:
 
     before: Progress | None = None
 
-    def __init__(self, machine: Any, engine: Engine, table: Partitions, survey: Survey, loss: Any, seed: int) -> None:
+    def __init__(
+        self, machine: BaseEstimator, engine: Engine, table: Partitions, survey: Survey, loss: Any, seed: int
+    ) -> None:
         self.machine, self.engine, self.table, self.survey, self.seed = machine, engine, table, survey, seed
         self.solver: Solver = Newton() if table.width <= WIDE else Lbfgs()
         classes = survey.classes

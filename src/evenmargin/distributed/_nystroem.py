@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from sklearn import get_config
+from sklearn.base import BaseEstimator
 
 from .._input.checks import check_is_fitted, seed_from
 from .._util.typing import Index, MatrixLike, VectorLike
@@ -64,7 +65,7 @@ class Landmarks:
 
 
 def fit_nystroem(
-    machine: Any, X: MatrixLike, y: VectorLike, sample_weight: VectorLike, counts_of: Callable[..., Index]
+    machine: BaseEstimator, X: MatrixLike, y: VectorLike, sample_weight: VectorLike, counts_of: Callable[..., Index]
 ) -> Landmarks:
     """Landmarks by the parameters of a `StratifiedNystroem`; y is None where classes do not matter.
 
@@ -133,7 +134,7 @@ def _numbers(place: NDArray[np.int64], lengths: dict[int, int]) -> Index:
     return np.asarray(starts[place[:, 0]] + place[:, 1], dtype=np.intp)
 
 
-def transform_nystroem(machine: Any, X: MatrixLike) -> Any:
+def transform_nystroem(machine: BaseEstimator, X: MatrixLike) -> Any:
     """Features, lazily: an array with the chunks of an array, a frame with the index of a frame.
 
     A frame, since dask joins the partitions of a file by the columns that are read: as parts of one expression,
@@ -154,7 +155,11 @@ def transform_nystroem(machine: Any, X: MatrixLike) -> Any:
 
 
 def _features(
-    part: pd.DataFrame, machine: Any, names: NDArray[Any], dtype: Any, partition_info: Any = None
+    part: pd.DataFrame,
+    machine: BaseEstimator,
+    names: NDArray[Any],
+    dtype: DTypeLike,
+    partition_info: Mapping[str, Any] | None = None,
 ) -> pd.DataFrame:
     nothing = np.empty((0, names.size), dtype)
     found = called_of_frame(part, machine, "transform", nothing, pd.DataFrame, partition_info)

@@ -73,7 +73,7 @@ class Partitions:
         return self.names, self.width
 
 
-def partitions(X: MatrixLike, y: VectorLike = None, weight: Any = None) -> Partitions:
+def partitions(X: MatrixLike, y: VectorLike = None, weight: VectorLike = None) -> Partitions:
     """The blocks of a dask array or frame, with labels and weights cut the same way."""
     if is_frame(X) and not len(X.columns):
         raise ValueError("X has no columns: if it is read from files, look whether there are any.")
@@ -99,7 +99,7 @@ def _check_kinds(X: MatrixLike) -> None:
         raise ValueError(f"X has columns that are not numbers, {words}: encode them, or leave them out.")
 
 
-def triples(X: MatrixLike, y: VectorLike, weight: Any) -> Parts:
+def triples(X: MatrixLike, y: VectorLike, weight: VectorLike) -> Parts:
     """(rows, labels, weights) of every partition as they are; what is not given is None."""
     y, weight = _one_column(y, "y"), _one_column(weight, "sample_weight")
     together = joined(X, y, weight)
@@ -109,7 +109,7 @@ def triples(X: MatrixLike, y: VectorLike, weight: Any) -> Parts:
     return _side_by_side(X.npartitions, X, _alike(X, y, "y"), _alike(X, weight, "sample_weight"))
 
 
-def label_pieces(X: MatrixLike, y: VectorLike, weight: Any) -> Parts:
+def label_pieces(X: MatrixLike, y: VectorLike, weight: VectorLike) -> Parts:
     """(labels, None, weights) of every partition, without reading X."""
     y, weight = _one_column(y, "y"), _one_column(weight, "sample_weight")
     if is_dask(y) and hasattr(y, "to_frame"):  # those of y, which dask may read in other pieces than X
@@ -150,7 +150,7 @@ def two_dimensional(X: MatrixLike) -> Any:
     return X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
 
 
-def joined(X: MatrixLike, y: VectorLike, weight: Any) -> Any:
+def joined(X: MatrixLike, y: VectorLike, weight: VectorLike) -> Any:
     """A collection whose partitions are (rows, labels, weights), of a frame and series; None of other kinds."""
     y, weight = _one_column(y, "y"), _one_column(weight, "sample_weight")
     series = [v for v in (y, weight) if v is not None and np.ndim(v)]
@@ -168,7 +168,7 @@ def joined(X: MatrixLike, y: VectorLike, weight: Any) -> Any:
     return X.map_partitions(_together, y, weight, **options)
 
 
-def _together(rows: Any, y: VectorLike, weight: Any) -> tuple[Any, Any, Any]:
+def _together(rows: Any, y: VectorLike, weight: VectorLike) -> tuple[Any, Any, Any]:
     return rows, y, weight
 
 
@@ -225,7 +225,9 @@ def prepare(number: int, piece: tuple[Any, Any, Any], names: list[Any] | None, w
         return Block(number, *nothing, fault=in_words(error))
 
 
-def _prepared(number: int, X: MatrixLike, y: VectorLike, weight: Any, names: list[Any] | None, width: int) -> Block:
+def _prepared(
+    number: int, X: MatrixLike, y: VectorLike, weight: VectorLike, names: list[Any] | None, width: int
+) -> Block:
     X = check_array(
         X if names is None else same_columns(X, names),
         accept_sparse="csr", dtype=_FLOATS, order="C", ensure_min_samples=0, input_name="X",
