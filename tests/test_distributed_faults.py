@@ -276,7 +276,7 @@ def test_so_is_that_of_frames_once_they_have_been_read(cluster, monkeypatch):
     frame = dd.from_pandas(pd.DataFrame(X, columns=NAMES), npartitions=3)
     most = 400 * (6 * 8 + 4)
     monkeypatch.setattr("evenmargin.distributed._engine._free", lambda workers: [2.9 * most])
-    with pytest.raises(MemoryError, match="takes 3 times as much to be looked at"):
+    with pytest.raises(MemoryError, match="needs 3 times as much to be processed"):
         LinearSVM().fit(frame, dd.from_pandas(pd.Series(Y), npartitions=3))
     monkeypatch.setattr("evenmargin.distributed._engine._free", lambda workers: [3.1 * most])
     LinearSVM().fit(frame, dd.from_pandas(pd.Series(Y), npartitions=3))
@@ -363,7 +363,7 @@ def test_a_scheduler_that_is_silent_is_given_up(cluster, source, monkeypatch):
     stop = partial(monkeypatch.setattr, cluster.scheduler, "identity", silent, raising=False)
     before_round(monkeypatch, 3, stop)
     patient = dask.config.set({"evenmargin.patience": 0.3})
-    with patient, pytest.raises(ClusterLost, match=r"For 0 seconds the scheduler has not answered\. The machine holds"):
+    with patient, pytest.raises(ClusterLost, match=r"The scheduler has not answered for 0 seconds\. The machine holds"):
         LinearSVM(tol=1e-9, random_state=0).fit(source[0].map_blocks(_slowly, dtype=float), source[1])
 
 

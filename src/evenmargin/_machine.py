@@ -252,7 +252,7 @@ class Machine(Portable, Classifier, BaseEstimator, Generic[AnyTraining]):
         self.objective_ = _one_or_all(np.array([solution.objective for solution in solutions]))
         self.dual_gap_ = _one_or_all(np.array([solution.gap for solution in solutions]))
 
-    def _warn_if_reversed(self, stacklevel: int = 4) -> None:
+    def _warn_if_reversed(self) -> None:
         loss = get_loss(self.loss)
         if not isinstance(loss, Blinex):
             return
@@ -262,7 +262,7 @@ class Machine(Portable, Classifier, BaseEstimator, Generic[AnyTraining]):
                 f"{loss!r} is flat where a rare row is wrong (b·(e^|a| − |a| − 1) is {reach:.2g}), and may therefore "
                 "favour the other class: choose a smaller a or b.",
                 UserWarning,
-                stacklevel=stacklevel,
+                stacklevel=5,
             )
 
     def _warn_unless_converged(self, outcome: Outcome, tol: float, advice: str = "") -> None:

@@ -371,7 +371,7 @@ class KernelSVM(Machine[KernelTraining]):
         kernel = get_kernel(self.kernel, self.gamma, self.degree, self.coef0)
         X, home = enter(X, self.device, isinstance(kernel, Precomputed | Function))
         X, y, weight, classes = validate_training(self, X, y, sample_weight)
-        self._warn_if_reversed(stacklevel=5)
+        self._warn_if_reversed()
         rows, y, weight, classes = drop_weightless(np.arange(y.size), y, weight, classes)
         if isinstance(kernel, Precomputed):
             check_precomputed(X)

@@ -205,17 +205,10 @@ class LinearSVM(Machine[Training]):
         self
         """
         if is_dask(X):
-            return self._fit_collection(X, y, sample_weight)
-        X, y, weight, classes = drop_weightless(*validate_training(self, X, y, sample_weight))
-        self._warn_if_reversed()
-        seed = seed_from(self.random_state)
-        density = density_weights(self.density, X, y, weight, seed)
-        if density is not None and not density.all():
-            kept = density > 0
-            X, y, weight, density = X[kept], y[kept], weight[kept], density[kept]
-        before = self._resumed(classes, X.shape[1])
-        outcome = self._solve(Training(X, y, weight, classes, seed, density, before))
-        self._store(outcome)
+            outcome = self._fit_collection(X, y, sample_weight)
+        else:
+            outcome = self._solve(self._enter_training(X, y, sample_weight))
+            self._store(outcome)
         self._warn_unless_converged(outcome, float(self.tol))
         return self
 
@@ -316,6 +309,16 @@ class LinearSVM(Machine[Training]):
 
     # --- hooks of the fit ---
 
+    def _enter_training(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> Training:
+        X, y, weight, classes = drop_weightless(*validate_training(self, X, y, sample_weight))
+        self._warn_if_reversed()
+        seed = seed_from(self.random_state)
+        density = density_weights(self.density, X, y, weight, seed)
+        if density is not None and not density.all():
+            kept = density > 0
+            X, y, weight, density = X[kept], y[kept], weight[kept], density[kept]
+        return Training(X, y, weight, classes, seed, density, self._resumed(classes, X.shape[1]))
+
     @property
     def _tasks_at_once(self) -> int | None:
         return self.n_jobs
@@ -389,8 +392,8 @@ class LinearSVM(Machine[Training]):
             return self._progress
         return None
 
-    def _fit_collection(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> LinearSVM:
-        """`fit` of a dask collection."""
+    def _fit_collection(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> Outcome:
+        """The fit of a dask collection."""
         from .distributed import fit_linear
 
         found = fit_linear(self, X, y, sample_weight, self._resumed)
@@ -399,8 +402,7 @@ class LinearSVM(Machine[Training]):
         self.rounds_ = found.rounds
         if found.interrupted is not None:  # by the cluster or the user; what was reached is kept
             raise found.interrupted
-        self._warn_unless_converged(found.outcome, float(self.tol))
-        return self
+        return found.outcome
 
     def _known_classes(self, classes: VectorLike) -> NDArray[Any]:
         """The classes of a stream, which its first call gives."""
