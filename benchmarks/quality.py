@@ -12,7 +12,6 @@ It needs imbalanced-learn and lightgbm.
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 import warnings
@@ -20,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from common import papers_folder, setting
+from common import command_line, setting
 from sklearn.base import clone
 from sklearn.metrics import brier_score_loss, confusion_matrix, make_scorer, roc_auc_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, TunedThresholdClassifierCV, train_test_split
@@ -182,10 +181,10 @@ def report(results, sets) -> str:
             f"| {name} | {mean['gmean']:.4f} | {ranks['gmean'][name]:.2f} | {mean['auc']:.4f} | "
             f"{ranks['auc'][name]:.2f} | {mean['f1']:.3f} | {mean['fit']:.2f} | {1e3 * mean['predict']:.1f} |"
         )
-    lines += ["", "G-mean on each set:", "", "| set | " + " | ".join(names) + " |", "|---|" + "---:|" * len(names)]
-    lines += [f"| {s} | " + " | ".join(f"{figures['gmean'].loc[s, n]:.3f}" for n in names) + " |" for s in sets]
-    lines += ["", "ROC-AUC on each set:", "", "| set | " + " | ".join(names) + " |", "|---|" + "---:|" * len(names)]
-    lines += [f"| {s} | " + " | ".join(f"{figures['auc'].loc[s, n]:.3f}" for n in names) + " |" for s in sets]
+    for figure, title in (("gmean", "G-mean"), ("auc", "ROC-AUC")):
+        head = ["| set | " + " | ".join(names) + " |", "|---|" + "---:|" * len(names)]
+        lines += ["", f"{title} on each set:", "", *head]
+        lines += [f"| {s} | " + " | ".join(f"{figures[figure].loc[s, n]:.3f}" for n in names) + " |" for s in sets]
     sure = [name for name in every if all("brier" in row for s in sets for row in results[s][name])]
     lines += [
         "",
@@ -234,8 +233,7 @@ def times(results, sets, ours) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=papers_folder())
+    parser = command_line(__doc__)
     parser.add_argument("--results", type=Path)
     parser.add_argument("--only", nargs="*", help="methods to measure")
     parser.add_argument("--again", nargs="*", default=[], help="methods to measure though the results have them")

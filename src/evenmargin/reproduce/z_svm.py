@@ -59,7 +59,9 @@ class Benchmark(NamedTuple):
     zsvm: tuple[float, float]
 
 
-SETS = {name: Benchmark(**printed) for name, printed in paper_figures("z-svm").items()}
+SETS = {
+    name: Benchmark(**{**printed, "scale": tuple(printed["scale"])}) for name, printed in paper_figures("z-svm").items()
+}
 
 # Searches for z, as arguments of `papers.zsvm`. The paper's M calls every row positive; M = 10 is another reading.
 SEARCHES: dict[str, dict[str, Any]] = {
@@ -151,7 +153,7 @@ def _fold(
     seed: int = 0,
 ) -> dict[str, Any]:  # fmt: skip
     """A fold of the plain machine, under the name `plain`, and of z-SVM from it with each search."""
-    scaler = MinMaxScaler(tuple(case.scale)).fit(X[train])
+    scaler = MinMaxScaler(case.scale).fit(X[train])
     own, labels, others = scaler.transform(X[train]), y[train], scaler.transform(X[test])
     if rate:
         own, labels = oversampled(own, labels, rate, seed)
@@ -349,7 +351,7 @@ def _table2_findings(cells: Cells, nested: Cells) -> Iterator[str]:
 def _distances(settings: Settings, name: str) -> Mapping[str, Any]:
     """Mean score of the negative and of the positive rows, of machines trained on all of them."""
     X, y = _rows(settings, name)
-    X = MinMaxScaler(tuple(SETS[name].scale)).fit_transform(X)
+    X = MinMaxScaler(SETS[name].scale).fit_transform(X)
     svm = machine(SETS[name], X, y)
     models: dict[str, Any] = {"svm": svm, **{search: adjusted(svm, X, y, search) for search in SEARCHES}}
     scores = {method: model.decision_function(X) for method, model in models.items()}
