@@ -98,22 +98,30 @@ def _run_open(
         for done, job in enumerate(open_jobs, start=len(jobs) - len(open_jobs)):
             bar(done, len(jobs), job.key)
             try:
-                started = time.perf_counter()
-                figures = dict(job.run())
-                seconds = time.perf_counter() - started
+                entry = _measured(job)
             except KeyboardInterrupt:
                 raise Stopped(_what_is_kept("Stopped", done, jobs, table, path)) from None
             except Exception as error:
                 words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
                 raise JobFailed(_what_is_kept(f"{job.key} failed ({words})", done, jobs, table, path)) from error
-            entry = _line({"key": job.key, "seconds": seconds, "figures": figures})
             problem = _what_is_kept("The next cell cannot be written", done, jobs, table, path)
             with _explained(problem, "make room for it"):
                 file.write(entry)
                 os.fsync(file.fileno())  # on the disk before the next job begins
-            records[job.key] = Record(json.loads(entry)["figures"], seconds)  # as a run that reads it back has it
+            records[job.key] = _record(json.loads(entry))  # as a run that reads it back has it
         bar(len(jobs), len(jobs), "done")
     return records
+
+
+def _measured(job: Job) -> bytes:
+    """The line of the results file for a job, which is run."""
+    started = time.perf_counter()
+    figures = dict(job.run())
+    return _line({"key": job.key, "seconds": time.perf_counter() - started, "figures": figures})
+
+
+def _record(entry: dict[str, Any]) -> Record:
+    return Record(dict(entry["figures"]), float(entry["seconds"]))
 
 
 def _what_is_kept(what: str, done: int, jobs: list[Job], table: Table, path: Path) -> str:
@@ -185,7 +193,7 @@ def _read(path: Path, head: dict[str, Any], fresh: bool) -> Contents:
             if not line.endswith(b"\n"):
                 raise ValueError("half a line")
             entry = json.loads(line)
-            contents.records[str(entry["key"])] = Record(dict(entry["figures"]), float(entry["seconds"]))
+            contents.records[str(entry["key"])] = _record(entry)
             contents.lines.append(line)
         except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
             contents.unreadable += 1

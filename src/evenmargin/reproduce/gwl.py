@@ -288,16 +288,17 @@ def _rows_sheet(run: Run) -> Sheet:
 
 
 def _settings_sheet(run: Run) -> Sheet:
-    lines = []
-    for label, (paper, _) in run.which.rows.items():
+    def settings_line(label: str, paper: float | None) -> Line:
         best, taken = run.results[f"folds {run.settings.seed}/{label}"]
         density = "" if best.get("scheme") in (None, "random") else f", γ_S {best['gamma_S']:g}"
         note = f"γ_K {best['gamma_K']:.2g}, C {best['C']:g}{density}; best of {best['candidates']}"
-        lines.append(Line((label,), paper, best["f1"], seconds=taken, note=note))
+        return Line((label,), paper, best["f1"], seconds=taken, note=note)
+
     title = (
         f"{run.which.label}: the folds of seed {run.settings.seed} alone, and the best settings on them, of those "
         f"whose mean price of a row is at most {LARGEST:g}"
     )
+    lines = [settings_line(label, paper) for label, (paper, _) in run.which.rows.items()]
     return Sheet(title, ("algorithm",), lines, digits=4)
 
 

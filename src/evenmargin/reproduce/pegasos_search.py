@@ -110,7 +110,7 @@ def grid_of(settings: Settings) -> SearchGrid:
 # --- rows, folds and random numbers ---
 
 
-class HeldOut(NamedTuple):
+class Holdout(NamedTuple):
     """80 % to learn from, 20 % held out."""
 
     X: Array
@@ -132,12 +132,12 @@ def fold_seeds(settings: Settings, *key: object) -> Iterator[int]:
         yield int(rng.integers(1 << 31))
 
 
-def split_of(settings: Settings, name: str, split: int) -> HeldOut:
+def split_of(settings: Settings, name: str, split: int) -> Holdout:
     data = settings.load(name)
     X = np.ascontiguousarray(data.X, dtype=np.float64)
     seed = _seed(settings, name, "split", split)
     learn, out, y, y_out = train_test_split(X, data.y, test_size=0.2, stratify=data.y, random_state=seed)
-    return HeldOut(learn, y, out, y_out)
+    return Holdout(learn, y, out, y_out)
 
 
 def folds_of(settings: Settings, name: str, split: int) -> list[Fold]:
@@ -340,7 +340,7 @@ def table4_cell(settings: Settings, name: str, form: Form, split: int) -> dict[s
     return {"auc": roc_auc(rows.y_out, machine.decision_function(judge)), "folds": best.auc, "chosen": chosen}
 
 
-def _candidates(form: Form, rows: HeldOut, grid: SearchGrid, seeds: Iterator[int]) -> list[SVM]:
+def _candidates(form: Form, rows: Holdout, grid: SearchGrid, seeds: Iterator[int]) -> list[SVM]:
     if form == Form.PRINTED:
         return printed_candidates(rows.X, rows.y, grid, seeds)
     if form == Form.EXACT:
@@ -354,7 +354,7 @@ def _candidates(form: Form, rows: HeldOut, grid: SearchGrid, seeds: Iterator[int
     return [machine.set_params(solver=solver) for machine in machines]
 
 
-def _exact_kernel(rows: HeldOut, folds: Sequence[Fold], grid: SearchGrid) -> Winner:
+def _exact_kernel(rows: Holdout, folds: Sequence[Fold], grid: SearchGrid) -> Winner:
     svm = KernelSVM(class_weight="balanced")
     values = {"svm__alpha": grid.kernel_lam, "svm__gamma": grid.gamma}
     pipeline = Pipeline([("scale", StandardScaler()), ("svm", svm)])
