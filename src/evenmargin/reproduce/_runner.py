@@ -23,7 +23,7 @@ from ._write import write_report
 try:
     import fcntl
 except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]  # a module is expected
 
 __all__ = ["Busy", "JobFailed", "Outcome", "Stopped", "StrangeFile", "run_table"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -67,33 +66,17 @@ class Form(StrEnum):
     EXACT_KERNEL = "exact solver, RBF kernel"
 
 
-@dataclass(frozen=True)
-class SearchGrid:
-    """How much is searched and measured.
+class SearchGrid(NamedTuple):
+    """How much is searched and measured."""
 
-    Parameters
-    ----------
-    lam, b : tuple of float
-        The paper's grid; its text leaves out λ = 0.1, which its Table 2 has.
-    waits : int
-        Steps of the run that waits are taken from, for X.
-    folds : int
-        Of the search.
-    draws : int
-        Runs with other random draws, where a setting is measured again.
-    shares : int
-        Points of a learning curve.
-    gamma, kernel_lam : tuple of float
-        For the kernel.
-    """
-
+    # The paper's grid; its text leaves out λ = 0.1, which its Table 2 has.
     lam: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3)
     b: tuple[float, ...] = tuple(np.linspace(-2.0, 2.0, 10).tolist())
-    waits: int = 1000
-    folds: int = 5
-    draws: int = 5
-    shares: int = 8
-    gamma: tuple[float, ...] = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
+    waits: int = 1000  # steps of the run that waits are taken from, for X
+    folds: int = 5  # of the search
+    draws: int = 5  # runs with other random draws, where a setting is measured again
+    shares: int = 8  # points of a learning curve
+    gamma: tuple[float, ...] = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)  # of the kernel machines, as kernel_lam
     kernel_lam: tuple[float, ...] = (1e-3, 1e-2, 1e-1)
 
 
@@ -125,7 +108,7 @@ def _seed(settings: Settings, *key: object) -> int:
     return int(np.random.SeedSequence([settings.seed, zlib.crc32(text)]).generate_state(1)[0] >> 1)
 
 
-def fold_seeds(settings: Settings, *key: object) -> Iterator[int]:
+def seeds_for(settings: Settings, *key: object) -> Iterator[int]:
     """An endless stream of seeds for one use."""
     rng = np.random.default_rng(_seed(settings, *key))
     while True:
@@ -287,7 +270,7 @@ def table2_jobs(settings: Settings) -> Iterator[Job]:
 def table2_cell(settings: Settings, name: str, split: int) -> dict[str, Any]:
     grid, paper = grid_of(settings), SETS[name]
     rows, folds = split_of(settings, name, split), folds_of(settings, name, split)
-    seeds = fold_seeds(settings, name, "table 2", split)
+    seeds = seeds_for(settings, name, "table 2", split)
     candidates = printed_candidates(rows.X, rows.y, grid, seeds)
     best, auc = search(candidates, rows.X, rows.y, folds, scaled=False)
     lam, b, every = best.alpha, best.intercept, best.stopping.every
@@ -327,7 +310,7 @@ def table4_cell(settings: Settings, name: str, form: Form, split: int) -> dict[s
     if form == Form.EXACT_KERNEL:
         best = _exact_kernel(rows, folds, grid)
     else:
-        candidates = _candidates(form, rows, grid, fold_seeds(settings, name, form, split))
+        candidates = _candidates(form, rows, grid, seeds_for(settings, name, form, split))
         best = search(candidates, rows.X, rows.y, folds, scaled=form != Form.PRINTED)
     machine = best.machine.fit(learn, rows.y)
     chosen = {"λ": machine.alpha}
@@ -380,7 +363,7 @@ def curve_jobs(settings: Settings) -> Iterator[Job]:
 def curve_cell(settings: Settings, name: str, form: Form) -> dict[str, Any]:
     """Curves on the 80 % part: the printed form at the paper's λ, bias and X, the repaired one at its own best."""
     grid, rows, paper = grid_of(settings), split_of(settings, name, 0), SETS[name]
-    folds, seeds = folds_of(settings, name, 0), fold_seeds(settings, name, form, "curves")
+    folds, seeds = folds_of(settings, name, 0), seeds_for(settings, name, form, "curves")
     draws = [next(seeds) for _ in range(grid.draws)]
     lam, b = paper.lam, paper.b
     if form == Form.REPAIRED:
