@@ -1,4 +1,4 @@
-"""What the benchmarks share: the papers' data, taking turns, tables, and the command line."""
+"""What the benchmarks share: the papers' data, timing in turns, memory, tables, and the command line."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -21,7 +22,7 @@ def arrays_of(folder: Path, name: str) -> tuple:
     """Features and labels of one of the papers' data sets, as stored."""
     path = folder / f"{name}.npz"
     if not path.exists():
-        sys.exit(f"{path} is missing: give the folder of the papers' data by --data or EVENMARGIN_DATA.")
+        sys.exit(f"{path} is missing: give the folder of the papers' data with --data or EVENMARGIN_DATA.")
     with np.load(path) as arrays:
         return arrays["X"], arrays["y"].astype(np.int64)
 
@@ -41,6 +42,15 @@ def alternate(functions: list, repeats: int) -> list[float]:
     return [float(np.median(taken)) for taken in times]
 
 
+def allocated(function: Callable[[], object]) -> int:
+    """The most bytes that Python has allocated at once during a call."""
+    tracemalloc.start()
+    function()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
 def table(title: str, header: list[str], rows: list[list]) -> None:
     print(f"\n### {title}\n")
     print("| " + " | ".join(header) + " |")
@@ -55,17 +65,23 @@ def papers_folder() -> Path:
 
 
 def setting() -> str:
-    """The day, the machine and the versions."""
+    """Date, machine and versions."""
     return (
         f"{date.today()}, {os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, "
         f"scikit-learn {sklearn.__version__}, NumPy {np.__version__}, evenmargin {evenmargin.__version__}"
     )
 
 
-def main(description: str, parts: dict[str, Callable[[Path, int], None]], repeats: int = 5) -> None:
-    """Run all parts, or the one that is asked for."""
+def command_line(description: str | None) -> argparse.ArgumentParser:
+    """The command line, with the folder of the papers' data; the options of one benchmark are added to it."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=papers_folder())
+    return parser
+
+
+def main(description: str | None, parts: dict[str, Callable[[Path, int], None]], repeats: int = 5) -> None:
+    """Run all parts, or the one given by --only."""
+    parser = command_line(description)
     parser.add_argument("--repeats", type=int, default=repeats)
     parser.add_argument("--only", choices=list(parts))
     given = parser.parse_args()

@@ -13,13 +13,12 @@ scikit-learn-intelex is left out where it is not installed.
 from __future__ import annotations
 
 import time
-import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from common import alternate, arrays_of, main, table, timed
+from common import allocated, alternate, arrays_of, main, table, timed
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
@@ -62,8 +61,17 @@ def dual(machine, X) -> float:
     return float(np.abs(beta).sum() - 0.5 * beta @ product)
 
 
-def geometric(ratios: list[float]) -> str:
-    return f"**{np.exp(np.mean(np.log(ratios))):.1f}**"
+def geometric(ratios: list[list[float]], before: int, after: int) -> list[str]:
+    """The last row of a table: geometric means of the ratios, with empty cells before and after them."""
+    means = [f"**{np.exp(np.mean(np.log(each))):.1f}**" for each in ratios]
+    return ["geometric mean", *[""] * before, *means, *[""] * after]
+
+
+def compared(times: list[float], ratios: list[list[float]]) -> list[str]:
+    """How many times as long as ours, the last, each peer took; kept for the geometric mean."""
+    for collected, peer in zip(ratios, times[:-1], strict=True):
+        collected.append(peer / times[-1])
+    return [f"{collected[-1]:.1f}" for collected in ratios]
 
 
 def fits(title: str, cases: list, repeats: int, peers: list, names: list, folder: Path, mark=None) -> None:
@@ -79,15 +87,13 @@ def fits(title: str, cases: list, repeats: int, peers: list, names: list, folder
 
         times = alternate([lambda kind=kind: fit(kind) for kind in [*peers, KernelSVM]], repeats)
         ours, theirs = machines[-1], machines[len(peers) * -1 - 1]
-        each = [peer / times[-1] for peer in times[:-1]]
-        for collected, ratio in zip(ratios, each, strict=True):
-            collected.append(ratio)
         apart = (dual(ours, X) - dual(theirs, X)) / abs(dual(theirs, X))
         rows.append([
-            name, *X.shape, f"{C:g}", ours.support_.size, *(f"{t:.3f}" for t in times), *(f"{r:.1f}" for r in each),
+            name, *X.shape, f"{C:g}", ours.support_.size, *(f"{t:.3f}" for t in times),
+            *compared(times, ratios),
             f"{ours.dual_gap_ / ours.objective_:.0e}", f"{apart:+.0e}",
         ])  # fmt: skip
-    rows.append(["geometric mean"] + [""] * (4 + len(peers) + 1) + [geometric(each) for each in ratios] + ["", ""])
+    rows.append(geometric(ratios, 5 + len(peers), 2))
     header = ["data", "rows", "columns", "C", "support vectors", *(f"{name} s" for name in names), "ours s"]
     table(title, [*header, *(f"× {name}" for name in names), "our gap", "dual objective over SVC's"], rows)
 
@@ -126,15 +132,12 @@ def predictions(folder: Path, repeats: int) -> None:
         exact = kernel_dot(ours.kernel_, some, ours.support_vectors_, ours.dual_coef_[0], dtype=np.float64)
         exact += ours.intercept_
         error = np.abs(ours.decision_function(some) - exact).max() / np.abs(exact).max()
-        each = [peer / times[-1] for peer in times[:-1]]
-        for collected, ratio in zip(ratios, each, strict=True):
-            collected.append(ratio)
         kind = "float32" if ours._single else "float64"
         rows.append([
             name, f"{C:g}", ours.support_.size, kind, *(f"{1e3 * t:.1f}" for t in times),
-            *(f"{r:.1f}" for r in each), f"{error:.0e}",
+            *compared(times, ratios), f"{error:.0e}",
         ])  # fmt: skip
-    rows.append(["geometric mean"] + [""] * (4 + len(PEERS)) + [geometric(each) for each in ratios] + [""])
+    rows.append(geometric(ratios, 4 + len(PEERS), 1))
     header = ["data", "C", "support vectors", "tiles", *(f"{name} ms" for name in NAMES), "ours ms"]
     table("Scores of 5 000 rows", [*header, *(f"× {name}" for name in NAMES), "error / largest score"], rows)
 
@@ -230,10 +233,7 @@ def density(folder: Path, repeats: int) -> None:
     ]  # fmt: skip
     floor, ours, approximate = alternate(jobs, repeats)
     error = np.sqrt(np.mean((fourier.density_ - exact.density_) ** 2)) / n
-    tracemalloc.start()
-    exact.fit(X)
-    peak = tracemalloc.get_traced_memory()[1] / 1e6
-    tracemalloc.stop()
+    peak = allocated(lambda: exact.fit(X)) / 1e6
     table(
         "Densities of ijcnn1 (49990 × 22, float32)",
         ["bare s", "exact s", "exact / bare", "peak MB", "X MB", "Fourier s", "its error of s/n"],
@@ -271,10 +271,7 @@ def memory(folder: Path, repeats: int) -> None:
         X, y = load(folder, name, n)
         svm = KernelSVM(**{**options(X, C), "cache_size": cache})
         svm.fit(X[:3000], y[:3000])
-        tracemalloc.start()
-        svm.fit(X, y)
-        peak = tracemalloc.get_traced_memory()[1] / 1e6
-        tracemalloc.stop()
+        peak = allocated(lambda svm=svm, X=X, y=y: svm.fit(X, y)) / 1e6
         kept, size = svm.support_vectors_.nbytes / 1e6, X.nbytes / 1e6
         over = peak - cache - kept - 0.2 * size
         rows.append([name, *X.shape, f"{C:g}", cache, f"{size:.0f}", f"{kept:.0f}", f"{peak:.0f}", f"{over:+.0f}",

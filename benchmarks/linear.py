@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
-import tracemalloc
 import warnings
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from common import alternate, arrays_of, main, table
+from common import allocated, alternate, arrays_of, main, table, timed
 from scipy.sparse import csr_array, issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, SGDClassifier
@@ -141,9 +139,7 @@ def million_steps(folder: Path) -> None:
     for name, paper in (("lsgd", 597.53), ("wlsgd", 633.60)):
         machine = getattr(papers, name)(random_state=0)
         machine.fit(X[:500], y[:500])
-        started = time.perf_counter()
-        machine.fit(X, y)
-        seconds = time.perf_counter() - started
+        seconds = timed(partial(machine.fit, X, y))
         rows.append([name.upper(), machine.n_iter_, f"{paper:.0f}", f"{seconds:.2f}"])
     table(
         "The log-loss paper's linear run on MNIST, 10⁶ steps (its machine is not ours: a reading, not a ratio)",
@@ -160,11 +156,8 @@ def memory(folder: Path) -> None:
                 {"solver": "pegasos"}, {"solver": "dual_cd"}, {"solver": "newton"}, {"solver": "lbfgs", "loss": "log"},
             ):  # fmt: skip
                 machine = LinearSVM(C=0.01, tol=1e-2, random_state=0, **options).fit(X[:2000], y[:2000])
-                tracemalloc.start()
-                machine.fit(X, y)
-                extra = tracemalloc.get_traced_memory()[1] - 0
-                tracemalloc.stop()
-                rows.append([name, layout(X), options["solver"], f"{100 * extra / X.nbytes:.1f} %"])
+                share = allocated(partial(machine.fit, X, y)) / X.nbytes
+                rows.append([name, layout(X), options["solver"], f"{100 * share:.1f} %"])
     table("Peak of what a fit allocates, against X", ["data", "X", "solver", "share of X"], rows)
 
 

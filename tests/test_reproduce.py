@@ -239,7 +239,7 @@ def test_cells_of_other_data_are_not_mixed_in(tmp_path):
     one, other = (Settings(folder=sonar(tmp_path / name, n)) for name, n in (("a", 40), ("b", 50)))
     table, out = wine_table(measured), tmp_path / "out"
     _runner.run_table(table, one, out)
-    with pytest.raises(reproduce.StrangeFile, match="other data of sonar"):
+    with pytest.raises(reproduce.StrangeFile, match="other data for sonar"):
         _runner.run_table(table, other, out)
     _runner.run_table(table, other, out, fresh=True)
     assert len(measured) == 2
@@ -260,7 +260,7 @@ def test_results_of_another_seed_are_not_mixed_in(toy, tmp_path):
     command("toy-table1", "--out", tmp_path)
     done = command("toy-table1", "--out", tmp_path, "--seed", 1)
     assert done.exit_code == 2
-    assert "are of another run (seed 0)" in flat(done.output)
+    assert "come from another run (seed 0)" in flat(done.output)
     assert "--fresh" in done.output
 
 
@@ -477,7 +477,9 @@ def test_quick_log_loss_table_3_from_the_command_line(tmp_path, papers_data):
         rows = list(csv.DictReader(file))
     assert len(rows) == 30
     ours = {(row["data"], row["method"]): float(row["ours"]) for row in rows}
-    above = sum(ours[title, "WKSGD"] > ours[title, "KSGD"] for title, _, _ in log_loss.SETS.values())
+    above = sum(
+        ours[title, "WKSGD"] > ours[title, "KSGD"] for title in (paper.title for paper in log_loss.SETS.values())
+    )
     assert above >= 4  # all six in the mean of twenty trials
     near = sum(abs(float(row["difference"])) <= 10 for row in rows[:24])
     assert near >= 18  # one trial; the stochastic machines of the paper vary by ten points and more

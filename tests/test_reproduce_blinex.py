@@ -68,7 +68,7 @@ def made_up(settings, plan, gain):
 
 
 def test_the_quick_table_runs_on_the_papers_data(papers_data):
-    for name in blinex.NOISE_PLAN.quick_sets:
+    for name in blinex.WRONG_LABELS.quick_sets:
         papers_data(name)
     settings = Settings(quick=True, folder=FOLDER)
     results = run_all(NOISE_TABLE, settings)
@@ -102,7 +102,7 @@ def test_the_drawing_has_a_line_for_each_loss(standin):
 def test_the_drawing_of_the_ratios_shows_each_of_them():
     figure = pytest.importorskip("matplotlib.figure").Figure()
     settings = Settings()
-    IMBALANCE_TABLE.draw(settings, made_up(settings, blinex.IMBALANCE_PLAN, 0.0), figure)
+    IMBALANCE_TABLE.draw(settings, made_up(settings, blinex.FEWER_RARE, 0.0), figure)
     assert figure.axes[0].lines[0].get_xdata().tolist() == list(blinex.RATIOS)
     assert [ax.get_title() for ax in figure.axes] == ["linear", "kernel", "", ""]
     assert figure.axes[-1].get_xlabel() == "common rows to a rare one"
@@ -120,21 +120,21 @@ def test_a_full_run_has_at_least_ten_splits_eight_sets_and_all_shares():
 @pytest.mark.parametrize(("gain", "better", "worse"), [(0.05, 512, 0), (-0.05, 0, 512), (0.0, 0, 0)])
 def test_the_report_counts_what_the_intervals_exclude(gain, better, worse):
     settings = Settings()
-    report = NOISE_TABLE.report(settings, made_up(settings, blinex.NOISE_PLAN, gain))
+    report = NOISE_TABLE.report(settings, made_up(settings, blinex.WRONG_LABELS, gain))
     assert report.findings[0].startswith("Of 512 differences")
     assert f"{better} are above 0 and {worse} below" in report.findings[0]
 
 
 def test_the_interval_of_a_set_takes_overlapping_training_parts_into_account():
     settings = Settings()
-    differences = blinex.NOISE_PLAN.differences(settings, made_up(settings, blinex.NOISE_PLAN, 0.05))
+    differences = blinex.WRONG_LABELS.differences(settings, made_up(settings, blinex.WRONG_LABELS, 0.05))
     spread = np.std(0.001 * (-1.0) ** np.arange(10), ddof=1)
     assert differences[0].half == pytest.approx(2.2622 * np.sqrt(1 / 10 + 1 / 4) * spread, rel=1e-4)
 
 
 def test_findings_give_the_mean_of_each_level():
     settings = Settings()
-    report = NOISE_TABLE.report(settings, made_up(settings, blinex.NOISE_PLAN, 0.05))
+    report = NOISE_TABLE.report(settings, made_up(settings, blinex.WRONG_LABELS, 0.05))
     assert any("mean difference +0.050, +0.050, +0.050, +0.050 and +0.050" in finding for finding in report.findings)
 
 
@@ -244,7 +244,7 @@ def test_the_chosen_blinex_machine_is_reached_as_in_the_search():
 def test_the_search_takes_the_best_mean_over_the_inner_folds():
     X, y = imbalanced(n=150)
     tried = blinex.candidates("log", quick=True)
-    folds = list(blinex.StratifiedKFold(blinex.INNER, shuffle=True, random_state=5).split(X, y))
+    folds = list(blinex.stratified_folds(y, blinex.INNER, 5))
     means = []
     for candidate in tried:
         aucs = []

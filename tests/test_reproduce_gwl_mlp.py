@@ -29,7 +29,7 @@ def found(tmp_path_factory):
 
 
 def test_every_error_of_the_paper_is_a_multiple_of_one_over_792():
-    errors = [error for _, rows in gwl_mlp.NETS.values() for row in rows for error in (row[0], row[2])]
+    errors = [error for net in gwl_mlp.NETS.values() for row in net.errors for error in (row[0], row[2])]
     assert len(errors) == 24
     for error in errors:
         assert error * 792 == pytest.approx(round(error * 792), abs=1e-4)
@@ -102,6 +102,6 @@ def test_findings_count_what_the_sheets_say(found):
 
 
 def test_the_second_table_has_the_second_network():
-    assert gwl_mlp.NETS["6"][0] == (100, 80, 40, 1)
+    assert gwl_mlp.NETS["6"].layers == [100, 80, 40, 1]
     assert "100-80-40-1" in TABLE_VI.title
     assert TABLE_VI.needs == ("torch",)

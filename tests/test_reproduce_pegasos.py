@@ -13,8 +13,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from evenmargin.papers import cost_sensitive_pegasos
-from evenmargin.reproduce import pegasos
+from evenmargin.reproduce import pegasos, pegasos_search
 from evenmargin.reproduce._base import Record, Settings
+from evenmargin.reproduce.pegasos_search import Form
 from evenmargin.selection import SharedGridSearch
 from evenmargin.stopping import roc_auc
 
@@ -50,7 +51,7 @@ def stand_in(tmp_path_factory):
 def papers_own(papers_data, tmp_path_factory):
     """The paper's own data, or the test is skipped."""
     folder = tmp_path_factory.mktemp("data")
-    for name in pegasos.TITLES:
+    for name in pegasos_search.TITLES:
         np.savez(folder / f"{name}.npz", **papers_data(name))
     return Settings(quick=True, trials=1, folder=folder)
 
@@ -77,7 +78,7 @@ def test_the_repaired_form_is_above_table_4_on_all_six_sets(papers_own):
         found = difference(report.sheets[1], machine)
         assert len(found) == 6
         assert min(found.values()) > 0.0
-    assert difference(report.sheets[2], pegasos.KERNEL)["Yeast ML 8"] > 0.05  # DECIDL's 0.5 is that of no knowledge
+    assert difference(report.sheets[2], Form.KERNEL)["Yeast ML 8"] > 0.05  # DECIDL's 0.5 is that of no knowledge
 
 
 def test_the_printed_form_scores_near_table_2_on_ecoli_and_mammography(papers_own):
@@ -104,7 +105,7 @@ def test_a_report_has_a_line_with_figures_for_every_set(name, stand_in):
 
 def test_the_curves_have_a_line_for_every_point(stand_in, curves):
     by_rows, by_b, by_lam = TABLES["pegasos-curves"].report(stand_in, curves).sheets
-    quick, of_each = pegasos.QUICK, len(pegasos.SETS) * len(pegasos.FORMS)
+    quick, of_each = pegasos_search.QUICK, len(pegasos.SETS) * len(pegasos.FORMS)
     assert len(by_rows.lines) == quick.shares * of_each
     assert len(by_b.lines) == len(quick.b) * of_each
     assert len(by_lam.lines) == len(quick.lam) * of_each
@@ -142,7 +143,7 @@ def test_a_full_table_4_has_ten_splits_of_every_machine():
 
 
 def test_splits_hold_out_a_fifth_of_each_class(stand_in):
-    parts = pegasos._split(stand_in, "ecoli_imu", 0)
+    parts = pegasos_search.split_of(stand_in, "ecoli_imu", 0)
     y = stand_in.load("ecoli_imu").y
     for label in (-1, 1):
         assert abs((parts.y_out == label).sum() - 0.2 * (y == label).sum()) <= 1
@@ -153,7 +154,7 @@ def test_the_search_gives_the_numbers_of_a_grid_search(rows):
     X, y, folds = rows
     lams, biases = [1e-2, 1.0], [-1.0, 0.5]
     machines = [cost_sensitive_pegasos(lam, b, T=200, random_state=0) for lam in lams for b in biases]
-    found = pegasos.search(machines, X, y, folds, scaled=True)
+    found = pegasos_search.search(machines, X, y, folds, scaled=True)
     pipeline = Pipeline([("scale", StandardScaler()), ("svm", machines[0])])
     grid = {"svm__alpha": lams, "svm__intercept": biases}
     twin = SharedGridSearch(pipeline, grid, scoring="roc_auc", cv=folds).fit(X, y)
@@ -165,20 +166,22 @@ def test_the_search_takes_rows_as_they_are_unless_told_to_scale(rows):
     X, y, folds = rows
     machine = cost_sensitive_pegasos(0.1, T=200, random_state=0)
     twin = cross_validate(machine, X, y, cv=folds, scoring="roc_auc")["test_score"].mean()
-    assert pegasos.search([machine], X, y, folds, scaled=False).auc == pytest.approx(twin, abs=1e-12)
+    assert pegasos_search.search([machine], X, y, folds, scaled=False).auc == pytest.approx(twin, abs=1e-12)
 
 
 @pytest.mark.parametrize("options", [{"X": 3, "double_count": True}, {}])
 def test_a_fit_without_checks_gives_the_scores_of_the_machine(rows, options):
     X, y, _ = rows
     machine = cost_sensitive_pegasos(0.1, -0.5, T=300, random_state=5, **options)
-    np.testing.assert_allclose(pegasos._scores(machine, X, y, X), machine.fit(X, y).decision_function(X) + 0.5)
+    np.testing.assert_allclose(
+        pegasos_search.scores_after_fit(machine, X, y, X), machine.fit(X, y).decision_function(X) + 0.5
+    )
 
 
 def test_fold_scores_are_those_of_scikit_learn_averaged_over_machines(rows):
     X, y, folds = rows
-    machines = [pegasos.repaired(0.1, 0.0, T=100, seed=seed) for seed in (0, 1)]
-    train, test = pegasos.fold_scores(machines, X, y, folds, scaled=True)
+    machines = [pegasos_search.repaired(0.1, 0.0, T=100, seed=seed) for seed in (0, 1)]
+    train, test = pegasos_search.fold_scores(machines, X, y, folds, scaled=True)
     pipelines = [Pipeline([("scale", StandardScaler()), ("svm", machine)]) for machine in machines]
     twins = [cross_validate(p, X, y, cv=folds, scoring="roc_auc", return_train_score=True) for p in pipelines]
     np.testing.assert_allclose(test, np.mean([twin["test_score"] for twin in twins], axis=0), atol=1e-12)
@@ -195,17 +198,17 @@ def test_waits_are_the_steps_between_improvements(rows):
         if auc > best:
             best, last, waits = auc, t, [*waits, t - last]
     assert len(waits) >= 2
-    assert pegasos.waits_between(X, y, lam, b, T, seed) == waits
+    assert pegasos_search.waits_between(X, y, lam, b, T, seed) == waits
 
 
 def test_the_end_of_the_printed_interval_by_hand():
     """X̄ = p̂ − p̂/(1 − p̂) + 1.96 σ/√n with σ² = (1 − p̂)/((n − 1) p̂²), rounded up; at least 1."""
     waits = [20, 60, 40, 80]  # p̂ = .02, σ = √(.98/(3 · .0004)) = 28.58, so .02 − .0204 + 28.0 = 28.0
-    assert pegasos.printed_interval_end(waits) == 29
-    assert pegasos.printed_interval_end([1, 1, 1]) == 1  # every step an improvement
-    assert pegasos.printed_interval_end([7]) == 1
-    assert pegasos.printed_interval_end([]) == 1
-    assert pegasos.printed_interval_end([2] * 400) == 1  # far below the mean wait of many waits
+    assert pegasos_search.printed_interval_end(waits) == 29
+    assert pegasos_search.printed_interval_end([1, 1, 1]) == 1  # every step an improvement
+    assert pegasos_search.printed_interval_end([7]) == 1
+    assert pegasos_search.printed_interval_end([]) == 1
+    assert pegasos_search.printed_interval_end([2] * 400) == 1  # far below the mean wait of many waits
 
 
 def test_one_wait_has_no_mean_to_report():
@@ -215,13 +218,13 @@ def test_one_wait_has_no_mean_to_report():
 def test_a_subset_has_its_share_of_both_classes_and_one_of_each_at_least():
     y = np.array([1] * 10 + [-1] * 90)
     rows = np.arange(0, 100, 2)
-    half = pegasos.subset(rows, y, 0.4, seed=0)
+    half = pegasos_search.subset(rows, y, 0.4, seed=0)
     assert np.isin(half, rows).all()
     assert np.unique(half).size == half.size
     assert ((y[half] > 0).sum(), (y[half] < 0).sum()) == (2, 18)
-    few = pegasos.subset(rows, y, 0.01, seed=0)
+    few = pegasos_search.subset(rows, y, 0.01, seed=0)
     assert set(y[few]) == {-1, 1}
-    np.testing.assert_array_equal(pegasos.subset(rows, y, 1.0, seed=0), rows)
+    np.testing.assert_array_equal(pegasos_search.subset(rows, y, 1.0, seed=0), rows)
 
 
 @pytest.mark.parametrize(

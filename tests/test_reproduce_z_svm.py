@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 from evenmargin.adjust import metric_curve
 from evenmargin.reproduce import z_svm
 from evenmargin.reproduce._base import Record, Settings
-from evenmargin.reproduce._measure import gmean, sensitivity
+from evenmargin.reproduce._measure import gmean, sensitivity, stratified_folds
 
 TABLES = {table.name: table for table in z_svm.TABLES}
 
@@ -163,7 +163,7 @@ def test_smote_takes_fewer_neighbours_where_there_are_few_positives():
 
 def test_a_fold_has_the_figures_of_scikit_learns_machine(scaled, case):
     X, y = scaled
-    train, test = z_svm.splits(y, 0)[0]
+    train, test = stratified_folds(y, z_svm.FOLDS, 0)[0]
     found = z_svm._fold(case, X, y, train, test, "svm")
     scaler = MinMaxScaler(case.scale).fit(X[train])
     svc = SVC(C=case.C, gamma=1.0, tol=1e-8).fit(scaler.transform(X[train]), y[train])
@@ -198,7 +198,7 @@ def test_pooled_is_the_gmean_of_all_test_rows():
 
 def test_the_outer_test_rows_have_no_part_in_the_choice(stand_in, monkeypatch):
     X, y = z_svm._rows(stand_in, "yeast_me2")
-    _, test = z_svm.splits(y, stand_in.seed)[0]
+    _, test = stratified_folds(y, z_svm.FOLDS, stand_in.seed)[0]
     before = z_svm._chosen(stand_in, "yeast_me2", 0, 0)
     spoiled = X.copy()
     spoiled[test] = 1e3

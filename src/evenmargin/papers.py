@@ -1,7 +1,7 @@
 """The machines of the papers, each a few lines that compose the parts.
 
 Every function takes its paper's own parameter names and returns an unfitted
-estimator; what a paper does not speak of is set on that, for example
+estimator. Whatever a paper leaves open is set on the estimator, for example
 ``ksgd().set_params(device="cuda")``. The papers:
 
 - log-loss: Shuxia Lu and Mi Zhou, "Log-loss SVM Classification for Imbalanced
@@ -17,15 +17,16 @@ estimator; what a paper does not speak of is set on that, for example
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.model_selection import BaseCrossValidator
 
 from ._util.typing import Array
 from .density import DensityWeights
 from .kernel import KernelSVM
-from .kernels import RBF
+from .kernels import RBF, Kernel
 from .linear import LinearSVM
 from .losses import Blinex
 from .neural import DensityWeightedMLPRegressor
@@ -38,8 +39,12 @@ __all__ = [
     "wlsgd", "zsvm",
 ]  # fmt: skip
 
+Seed = int | np.random.RandomState | None
+Gamma = float | str
+KernelLike = str | Kernel | Callable[..., Any]
 
-def lsgd(lam: float = 1e-4, T: int = 1_000_000, eps: float = 0.0, random_state: Any = None) -> LinearSVM:
+
+def lsgd(lam: float = 1e-4, T: int = 1_000_000, eps: float = 0.0, random_state: Seed = None) -> LinearSVM:
     """LSGD of the log-loss paper: linear Pegasos with the hinge, no intercept, last iterate.
 
     Parameters
@@ -66,7 +71,7 @@ def lsgd(lam: float = 1e-4, T: int = 1_000_000, eps: float = 0.0, random_state: 
     )
 
 
-def wlsgd(lam: float = 1e-4, T: int = 1_000_000, eps: float = 0.0, random_state: Any = None) -> LinearSVM:
+def wlsgd(lam: float = 1e-4, T: int = 1_000_000, eps: float = 0.0, random_state: Seed = None) -> LinearSVM:
     """WLSGD of the log-loss paper: log loss, each row weighted by one over the size of its class (eq. 8).
 
     Parameters as in `lsgd`.
@@ -82,7 +87,7 @@ def wlsgd(lam: float = 1e-4, T: int = 1_000_000, eps: float = 0.0, random_state:
     return lsgd(lam, T, eps, random_state).set_params(loss="log", class_weight="inverse")
 
 
-def ksgd(lam: float = 1e-4, sigma: float = 1.5, T: int = 2_000, random_state: Any = None) -> KernelSVM:
+def ksgd(lam: float = 1e-4, sigma: float = 1.5, T: int = 2_000, random_state: Seed = None) -> KernelSVM:
     """KSGD of the log-loss paper: kernel Pegasos with the hinge, no intercept, kernel exp(−‖x − x'‖²/σ²).
 
     Parameters
@@ -92,7 +97,7 @@ def ksgd(lam: float = 1e-4, sigma: float = 1.5, T: int = 2_000, random_state: An
     sigma : float, default=1.5
         σ of the kernel.
     T : int, default=2_000
-        Steps; so many give the paper's figures.
+        Steps; 2 000 give the paper's figures.
     random_state : int, RandomState or None, default=None
 
     Examples
@@ -109,7 +114,7 @@ def ksgd(lam: float = 1e-4, sigma: float = 1.5, T: int = 2_000, random_state: An
     )  # fmt: skip
 
 
-def wksgd(lam: float = 1e-4, sigma: float = 1.5, T: int = 2_000, random_state: Any = None) -> KernelSVM:
+def wksgd(lam: float = 1e-4, sigma: float = 1.5, T: int = 2_000, random_state: Seed = None) -> KernelSVM:
     """WKSGD of the log-loss paper: `ksgd` with the log loss, each row weighted by one over the size of its class.
 
     Parameters as in `ksgd`.
@@ -132,9 +137,9 @@ def cost_sensitive_pegasos(
     X: int | None = None,
     project: bool = False,
     double_count: bool = False,
-    kernel: Any = None,
-    gamma: Any = "scale",
-    random_state: Any = None,
+    kernel: KernelLike | None = None,
+    gamma: Gamma = "scale",
+    random_state: Seed = None,
 ) -> LinearSVM | KernelSVM:
     """Cost-sensitive Pegasos: hinge, class-balanced sampling, a fixed bias, halting on ROC-AUC.
 
@@ -148,14 +153,14 @@ def cost_sensitive_pegasos(
         Steps at most.
     X : int or None, default=None
         Halt when ROC-AUC on the training rows is not above that of the last
-        check, X steps before. The paper does; None does not, and is better.
+        check, X steps before, as in the paper; None does not halt, and is better.
     project : bool, default=False
         Scale w back to ‖w‖ ≤ 1/√λ after each step.
     double_count : bool, default=False
         The paper draws both classes equally often and also weights rows by
-        1/(2 n₊) or 1/(2 n₋), which counts the imbalance twice. True does as printed.
+        1/(2 n₊) or 1/(2 n₋), which counts the imbalance twice. True does the same.
     kernel : None, str, kernel or callable, default=None
-        None is the linear algorithm, anything else the kernel one; see `KernelSVM`.
+        None: the linear algorithm; otherwise the kernel one; see `KernelSVM`.
     gamma : float, "scale" or "auto", default="scale"
         Of the kernel.
     random_state : int, RandomState or None, default=None
@@ -185,7 +190,7 @@ def cost_sensitive_pegasos(
 
 
 def _printed_twice(totals: Array) -> Array:
-    """Class weights under which a step of class-balanced sampling weighs 1/(2 n of the class)."""
+    """Class weights that give a step of class-balanced sampling the weight 1/(2 n of the class)."""
     return np.asarray(totals.sum() / (4.0 * totals**2))
 
 
@@ -199,7 +204,7 @@ def blinex_linear(
     k: float | None = None,
     gamma: float = 0.9,
     printed_rate: bool = False,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> LinearSVM:
     """The linear Blinex SVM: Nesterov's gradient on the bounded loss, augmented intercept (algorithm 1).
 
@@ -215,7 +220,7 @@ def blinex_linear(
         Batch size.
     eta0, k : float or None, default=None
         First learning rate and its decay, which the paper leaves open; None
-        takes them from the data and T.
+        derives them from the data and T.
     gamma : float, default=0.9
         Momentum.
     printed_rate : bool, default=False
@@ -245,27 +250,22 @@ def blinex_kernel(
     b: float = 1.0,
     c: float = 1.0,
     T: int = 10_000,
-    kernel: Any = "rbf",
-    gamma: Any = "scale",
+    kernel: KernelLike = "rbf",
+    gamma: Gamma = "scale",
     printed_constant: bool = False,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> KernelSVM:
     """The kernel Blinex SVM: stochastic gradients with step 1/t, no intercept (algorithm 2).
 
     Parameters
     ----------
-    a, b : float, default=1.0
-        Of the loss; see `evenmargin.losses.Blinex`.
-    c : float, default=1.0
-        Penalty.
-    T : int, default=10_000
-        Steps.
+    a, b, c, T, random_state
+        As in `blinex_linear`.
     kernel : str, kernel or callable, default="rbf"
     gamma : float, "scale" or "auto", default="scale"
     printed_constant : bool, default=False
         A step of the paper is scaled by c, which is not the gradient of its own
         objective (c times the number of rows would be). True does as printed.
-    random_state : int, RandomState or None, default=None
 
     Examples
     --------
@@ -283,7 +283,12 @@ def blinex_kernel(
 
 
 def zsvm(
-    C: float = 1.0, gamma: Any = 1.0, kernel: Any = "rbf", search: str = "exact", M: float | None = None, cv: Any = None
+    C: float = 1.0,
+    gamma: Gamma = 1.0,
+    kernel: KernelLike = "rbf",
+    search: str = "exact",
+    M: float | None = None,
+    cv: int | BaseCrossValidator | None = None,
 ) -> ZAdjustedClassifier:
     """z-SVM: a plain SVM whose minority support vectors are strengthened for the best training G-mean.
 
@@ -301,7 +306,7 @@ def zsvm(
     M : float or None, default=None
         Upper end of the golden section search.
     cv : None, int or splitter, default=None
-        None chooses z on the training scores as the paper does; folds are safer.
+        None chooses z on the training scores, as in the paper; folds are safer.
 
     Examples
     --------
@@ -316,7 +321,7 @@ def zsvm(
 
 
 def gwl_svc(
-    C: float = 1.0, gamma_K: Any = "scale", scheme: Any = 1, gamma_S: Any = "scale", random_state: Any = None
+    C: float = 1.0, gamma_K: Gamma = "scale", scheme: int | str = 1, gamma_S: Gamma = "scale", random_state: Seed = None
 ) -> KernelSVM:
     """GWL for SVC: the hinge, with costs from the density around each row.
 
@@ -347,10 +352,10 @@ def gwl_svc(
 
 def gwl_mlp(
     layers: Sequence[int] = (100, 50, 20, 1),
-    scheme: Any = 2,
-    gamma_S: Any = "scale",
+    scheme: int | str | None = 2,
+    gamma_S: Gamma = "scale",
     epochs: int = 200,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> DensityWeightedMLPRegressor:
     """GWL for MLP: a network for a number, its absolute errors weighted by the density around each row.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from difflib import get_close_matches
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
 
 from ._base import PAPERS, Report, Settings, Table
@@ -19,8 +18,6 @@ __all__ = [
     "PAPERS", "Busy", "JobFailed", "Outcome", "Report", "Settings", "Stopped", "StrangeFile", "Table", "get_table",
     "run", "run_table", "tables",
 ]  # fmt: skip
-
-_MODULES = ("log_loss", "pegasos", "z_svm", "blinex", "gwl", "gwl_mlp")
 
 
 @lru_cache(maxsize=1)
@@ -33,15 +30,14 @@ def tables() -> dict[str, Table]:
     >>> list(reproduce.tables())[:2]
     ['log-loss-table3', 'log-loss-table4']
     """
-    found: dict[str, Table] = {}
-    for module in _MODULES:
-        for table in import_module(f"{__name__}.{module}").TABLES:
-            found[table.name] = table
-    return found
+    from . import blinex, gwl, gwl_mlp, log_loss, pegasos, z_svm
+
+    papers = (log_loss.TABLES, pegasos.TABLES, z_svm.TABLES, blinex.TABLES, gwl.TABLES, gwl_mlp.TABLES)
+    return {table.name: table for paper in papers for table in paper}
 
 
 def get_table(name: str) -> Table:
-    """A table by its name; a ValueError says which there are."""
+    """A table by its name; a ValueError suggests names for one that does not exist."""
     known = tables()
     if name in known:
         return known[name]
@@ -61,12 +57,12 @@ def run(
     fresh: bool = False,
     verbose: bool = True,
 ) -> Outcome:
-    """Run one table, or go on where it was stopped.
+    """Run one table, or continue a run that was stopped.
 
     Parameters
     ----------
     name : str
-        Of `tables()`.
+        One of `tables()`.
     quick : bool, default=False
         A small version: fewer trials, smaller grids.
     trials : int or None, default=None
@@ -74,11 +70,11 @@ def run(
     seed : int, default=0
     out : path, default="reproduction"
         Folder for the results: NAME.md, NAME.csv, NAME.svg where there is a figure,
-        and NAME.jsonl, which holds finished cells as they come.
+        and NAME.jsonl, to which every finished cell is appended.
     folder : path or None, default=None
-        Of the data; see `evenmargin.datasets.load`.
+        Where the data are; see `evenmargin.datasets.load`.
     fresh : bool, default=False
-        Forget the cells of an earlier run.
+        Discard the cells of an earlier run.
     verbose : bool, default=True
         Show a progress bar.
 

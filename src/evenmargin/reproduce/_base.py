@@ -1,17 +1,21 @@
-"""What a table is made of: jobs that measure, and a report that sets ours beside the paper's."""
+"""What a table is made of: jobs that measure, and a report that sets our figures beside the paper's."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..datasets import Dataset, load
 
-__all__ = ["PAPERS", "Job", "Line", "Record", "Report", "Results", "Settings", "Sheet", "Table"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["PAPERS", "Job", "Line", "Record", "Report", "Results", "Settings", "Sheet", "Table", "paper_figures"]
 
 PAPERS = {
     "log-loss": "Shuxia Lu and Mi Zhou, “Log-loss SVM Classification for Imbalanced Data”",
@@ -23,6 +27,11 @@ PAPERS = {
 }
 
 
+def paper_figures(paper: str) -> Any:
+    """What a paper prints, and how its rows are read, from `papers.json`."""
+    return json.loads(Path(__file__).with_name("papers.json").read_text(encoding="utf-8"))[paper]
+
+
 @dataclass(frozen=True)
 class Settings:
     """How a table is run.
@@ -30,13 +39,13 @@ class Settings:
     Parameters
     ----------
     quick : bool, default=False
-        A small version that goes through all of it: fewer trials, smaller grids.
+        A small version that exercises every part: fewer trials, smaller grids.
     trials : int or None, default=None
         Repetitions, at least 1, where the table has any; None: the table's own number.
     seed : int, default=0
         All random choices follow from it.
     folder : Path or None, default=None
-        Of the data; see `evenmargin.datasets.load`.
+        Where the data are; see `evenmargin.datasets.load`.
     """
 
     quick: bool = False
@@ -55,7 +64,7 @@ class Settings:
         return quick if self.quick else full
 
     def load(self, name: str, random_state: int = 0) -> Dataset:
-        """A data set; kept in memory while jobs ask for it in turn."""
+        """A data set; kept in memory for the next jobs that ask for it."""
         return _load(name, self.folder or os.environ.get("EVENMARGIN_DATA"), random_state)
 
 
@@ -67,7 +76,7 @@ def _load(name: str, folder: Path | str | None, random_state: int) -> Dataset:
 class Job(NamedTuple):
     """One cell, or a part of one: the unit that is kept when a run is stopped.
 
-    `key` says all that the figures depend on beside seed and quick, as
+    `key` names everything the figures depend on apart from seed and quick, as
     "mnist/WKSGD/T=2000/trial 3". `run` returns figures that JSON can hold.
     """
 
@@ -103,7 +112,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Sheet:
-    """Lines of one kind: `columns` names their labels, `spread` and `time` say what stands after ± and under time."""
+    """Lines of one kind.
+
+    `columns` names their labels; `spread` says what stands after ±, and `time` what the time was spent on.
+    """
 
     title: str
     columns: tuple[str, ...]
@@ -115,7 +127,7 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Report:
-    """The sheets of a table, and in sentences what they show, computed from them."""
+    """The sheets of a table, and sentences on what they show, computed from them."""
 
     sheets: Sequence[Sheet]
     findings: Sequence[str] = ()
@@ -132,7 +144,7 @@ class Table:
     title : str
         What it shows, in a few words.
     paper : str
-        Of `PAPERS`.
+        A key of `PAPERS`.
     data : tuple of str
         Names of data sets.
     jobs : callable
@@ -140,9 +152,9 @@ class Table:
     report : callable
         From settings and all results to the report.
     needs : tuple of str
-        Modules that not everyone has installed.
+        Optional modules that it needs.
     draw : callable or None, default=None
-        From settings, results and a matplotlib figure to a picture.
+        Draws settings and results on a matplotlib figure.
     """
 
     name: str
@@ -152,4 +164,4 @@ class Table:
     jobs: Callable[[Settings], Iterable[Job]]
     report: Callable[[Settings, Results], Report]
     needs: tuple[str, ...] = field(default=())
-    draw: Callable[[Settings, Results, Any], None] | None = None
+    draw: Callable[[Settings, Results, Figure], None] | None = None

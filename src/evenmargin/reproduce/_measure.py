@@ -1,32 +1,64 @@
-"""Figures that the papers measure, and what is said of several of them."""
+"""What several tables measure in the same way, and say in the same words."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
+from sklearn.model_selection import StratifiedKFold
 
-__all__ = ["gmean", "interval", "mean_and_spread", "sensitivity"]
+from .._util.typing import Index
+from ..metrics import GMean, recall
+from ._base import Line, Record, Results
+
+__all__ = [
+    "Fold", "confusion", "figures", "gmean", "interval", "line", "listed", "many", "mean", "mean_and_spread", "number",
+    "records", "seconds", "sensitivity", "stratified_folds",
+]  # fmt: skip
+
+Fold = tuple[Index, Index]  # training rows and test rows
+
+
+# --- folds and figures ---
+
+
+def stratified_folds(y: NDArray[Any], count: int, seed: int) -> list[Fold]:
+    """Stratified folds of shuffled rows."""
+    return list(StratifiedKFold(count, shuffle=True, random_state=seed).split(y, y))
+
+
+def confusion(y: ArrayLike, predicted: ArrayLike) -> dict[str, Any]:
+    """The four counts, as `evenmargin.metrics` takes them; positive is above 0."""
+    positive, flagged = np.asarray(y) > 0, np.asarray(predicted) > 0
+    return {
+        "tp": int(np.count_nonzero(positive & flagged)),
+        "fn": int(np.count_nonzero(positive & ~flagged)),
+        "fp": int(np.count_nonzero(~positive & flagged)),
+        "tn": int(np.count_nonzero(~positive & ~flagged)),
+    }
 
 
 def sensitivity(y: ArrayLike, predicted: ArrayLike) -> float:
-    """The share of the rows of class +1 that are found."""
-    y, predicted = np.asarray(y), np.asarray(predicted)
-    return float(np.mean(predicted[y > 0] > 0))
+    """The share of the positive rows that are found."""
+    return float(recall(**confusion(y, predicted)))
 
 
 def gmean(y: ArrayLike, predicted: ArrayLike) -> float:
-    """The root of the product of the recalls of both classes; labels −1 and +1."""
-    y, predicted = np.asarray(y), np.asarray(predicted)
-    return math.sqrt(sensitivity(y, predicted) * sensitivity(-y, -predicted))
+    """The root of the product of the recalls of both classes."""
+    return float(GMean()(**confusion(y, predicted)))
+
+
+def mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))
 
 
 def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None]:
-    """Mean and standard deviation; no deviation of one value."""
-    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
+    """Mean and standard deviation; a single value has no deviation."""
+    return mean(values), float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
 def interval(differences: Sequence[float], overlap: float = 0.0, level: float = 0.95) -> tuple[float, float]:
@@ -38,6 +70,52 @@ def interval(differences: Sequence[float], overlap: float = 0.0, level: float = 
     """
     count = len(differences)
     if count < 2:
-        return float(np.mean(differences)), math.inf
+        return mean(differences), math.inf
     scale = math.sqrt((1.0 / count + overlap) * float(np.var(differences, ddof=1)))
-    return float(np.mean(differences)), float(student.ppf(0.5 + level / 2, count - 1)) * scale
+    return mean(differences), float(student.ppf(0.5 + level / 2, count - 1)) * scale
+
+
+# --- from results to lines ---
+
+
+def records(results: Results, start: str) -> list[Record]:
+    """The records whose keys begin like this."""
+    return [record for key, record in results.items() if key.startswith(start)]
+
+
+def figures(some: Iterable[Record], name: str) -> list[Any]:
+    return [record.figures[name] for record in some]
+
+
+def seconds(some: Iterable[Record]) -> float:
+    return sum(record.seconds for record in some)
+
+
+def line(
+    labels: tuple[str, ...], paper: float | None, values: Sequence[float], taken: float | None = None, note: str = ""
+) -> Line:
+    """The mean of several values and their spread, beside the paper's figure."""
+    return Line(labels, paper, *mean_and_spread(values), taken, note)
+
+
+# --- words ---
+
+
+def number(value: float, digits: int = 3, sign: str = "") -> str:
+    """A number as people write it, with a minus sign."""
+    return f"{value:{sign}.{digits}f}".replace("-", "−")
+
+
+def many(count: int, thing: str) -> str:
+    """As "1 split" or "3 splits"."""
+    return f"{count} {thing}{'s' if count != 1 else ''}"
+
+
+def listed(items: Iterable[object]) -> str:
+    """Items as in a sentence.
+
+    >>> listed([1, 2, 3])
+    '1, 2 and 3'
+    """
+    *some, last = map(str, items)
+    return f"{', '.join(some)} and {last}" if some else last

@@ -1,4 +1,4 @@
-"""Running a table: jobs one after the other, each kept as soon as it is done."""
+"""Running a table: one job after another, each kept as soon as it is done."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from ._write import write_report
 try:
     import fcntl
 except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]  # a module is expected
 
 __all__ = ["Busy", "JobFailed", "Outcome", "Stopped", "StrangeFile", "run_table"]
 
-# What to install for a module that not everyone has.
+# The extra that installs an optional module.
 _EXTRAS = {"imblearn": "reproduce", "matplotlib": "plot", "torch": "torch"}
 
 
@@ -36,11 +36,11 @@ class Busy(RuntimeError):
 
 
 class StrangeFile(ValueError):
-    """A results file that this run cannot go on with."""
+    """A results file that this run cannot continue."""
 
 
 class JobFailed(RuntimeError):
-    """A job raised an error, which is the cause of this one; what was finished is kept."""
+    """A job raised an error, which is the cause of this one; the finished cells are kept."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -52,79 +52,88 @@ class Outcome(NamedTuple):
 
     report: Report
     files: list[Path]
-    kept: int  # cells that were there from an earlier run
+    kept: int  # cells from an earlier run
     measured: int  # cells of this run
-    unreadable: int  # lines of the results file that a killed run had left half-written
+    unreadable: int  # lines of the results file that a killed run left half-written
 
 
 def run_table(table: Table, settings: Settings, out: Path, *, fresh: bool = False, verbose: bool = False) -> Outcome:
-    """Run what is not there yet, then write the report."""
+    """Run the jobs that have no result yet, then write the report."""
     jobs = list(table.jobs(settings))
     stem = table.name + (".quick" if settings.quick else "")
     path, head = out / f"{stem}.jsonl", _head(table, settings)
-    with _in_words(f"The results cannot be kept in {out}", "choose another --out"):
-        found = _read(path, head, fresh)
-        if any(job.key not in found.records for job in jobs):  # what hours of work would need is said before them
+    with _explained(f"The results cannot be written to {out}", "choose another --out"):
+        present = _read(path, head, fresh)
+        if any(job.key not in present.records for job in jobs):  # before hours of work, not in the middle of them
             check_needs(table)
             for name in table.data:
                 settings.load(name)
         out.mkdir(parents=True, exist_ok=True)
-        file, kept = _opened(path, head, fresh)
+        file, contents = _opened(path, head, fresh)
     with file:
-        before = sum(job.key in kept.records for job in jobs)
-        records = _run_open(table, jobs, file, kept.records, verbose)
+        before = sum(job.key in contents.records for job in jobs)
+        records = _run_open(table, jobs, file, contents.records, verbose)
         results = {job.key: records[job.key] for job in jobs}
-        with _in_words(f"The report cannot be written to {out}", "the cells are kept"):
+        with _explained(f"The report cannot be written to {out}", "the cells are kept"):
             try:
                 report = table.report(settings, results)
                 files = write_report(table, settings, results, report, out / stem)
             except KeyboardInterrupt:
-                raise Stopped(_there("Stopped", len(jobs), jobs, table, path)) from None
+                raise Stopped(_what_is_kept("Stopped", len(jobs), jobs, table, path)) from None
             except (KeyError, IndexError, TypeError) as error:
                 raise StrangeFile(
-                    f"The cells in {path} are not those of {table.name} ({type(error).__name__}: {error}): start anew "
+                    f"The cells in {path} are not those of {table.name} ({type(error).__name__}: {error}): start over "
                     "with --fresh."
                 ) from error
-    return Outcome(report, files, before, len(jobs) - before, kept.unreadable)
+    return Outcome(report, files, before, len(jobs) - before, contents.unreadable)
 
 
 def _run_open(
     table: Table, jobs: list[Job], file: BinaryIO, records: dict[str, Record], verbose: bool
 ) -> dict[str, Record]:
     """Run the jobs that have no record yet, and keep each as soon as it is done."""
-    open_jobs = [job for job in jobs if job.key not in records]
+    open_jobs, path = [job for job in jobs if job.key not in records], Path(file.name)
     with progress_bars(verbose) as open_bar:
         bar = open_bar(table.name) or (lambda done, total, note: None)
         for done, job in enumerate(open_jobs, start=len(jobs) - len(open_jobs)):
             bar(done, len(jobs), job.key)
-            path = Path(file.name)
             try:
-                started = time.perf_counter()
-                figures = dict(job.run())
-                seconds = time.perf_counter() - started
+                entry = _measured(job)
             except KeyboardInterrupt:
-                raise Stopped(_there("Stopped", done, jobs, table, path)) from None
+                raise Stopped(_what_is_kept("Stopped", done, jobs, table, path)) from None
             except Exception as error:
                 words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-                raise JobFailed(_there(f"{job.key} failed ({words})", done, jobs, table, path)) from error
-            entry = {"key": job.key, "seconds": seconds, "figures": figures}
-            with _in_words(_there("The next cell cannot be written", done, jobs, table, path), "make room for it"):
-                _append(file, entry)
-            # As a run that reads it back would have it.
-            records[job.key] = Record(json.loads(_line(entry))["figures"], seconds)
+                raise JobFailed(_what_is_kept(f"{job.key} failed ({words})", done, jobs, table, path)) from error
+            problem = _what_is_kept("The next cell cannot be written", done, jobs, table, path)
+            with _explained(problem, "make room for it"):
+                file.write(entry)
+                os.fsync(file.fileno())  # on the disk before the next job begins
+            records[job.key] = _record(json.loads(entry))  # as a run that reads it back has it
         bar(len(jobs), len(jobs), "done")
     return records
 
 
-def _there(what: str, done: int, jobs: list[Job], table: Table, path: Path) -> str:
+def _measured(job: Job) -> bytes:
+    """The line of the results file for a job, which is run."""
+    started = time.perf_counter()
+    figures = dict(job.run())
+    return _line({"key": job.key, "seconds": time.perf_counter() - started, "figures": figures})
+
+
+def _record(entry: dict[str, Any]) -> Record:
+    return Record(dict(entry["figures"]), float(entry["seconds"]))
+
+
+def _what_is_kept(what: str, done: int, jobs: list[Job], table: Table, path: Path) -> str:
     return (
-        f"{what}: {done} of {len(jobs)} cells of {table.name} are kept in {path}; the same command goes on from there."
+        f"{what}: {done} of {len(jobs)} cells of {table.name} are kept in {path}; run the same command again to "
+        "continue."
     )
 
 
 @contextmanager
-def _in_words(what: str, advice: str) -> Iterator[None]:
-    """An error of the file system in a sentence; one of ours has its own."""
+def _explained(what: str, advice: str) -> Iterator[None]:
+    """Put an error of the file system into a sentence; our own errors are sentences already."""
     try:
         yield
     except OSError as error:
@@ -144,20 +153,11 @@ def check_needs(table: Table) -> None:
         )
 
 
-def _head(table: Table, settings: Settings) -> dict[str, Any]:
-    """What all cells of a file have in common; of the data what is known without a download."""
-    digests = {}
-    for name in table.data:
-        path = find(name, folder=settings.folder)
-        if path is not None:
-            digests[name] = sha256(path.read_bytes()).hexdigest()[:16]
-    return {
-        "table": table.name, "seed": settings.seed, "quick": settings.quick, "evenmargin": __version__, "data": digests,
-    }  # fmt: skip
+# --- the results file ---
 
 
 @dataclass
-class Kept:
+class Contents:
     """What a results file holds: its records, the lines that can be read, and how many cannot."""
 
     records: dict[str, Record] = field(default_factory=dict)
@@ -165,34 +165,43 @@ class Kept:
     unreadable: int = 0
 
 
-def _read(path: Path, head: dict[str, Any], fresh: bool) -> Kept:
-    """What is in a results file, which need not exist; a line that a killed run left half-written is not.
+def _head(table: Table, settings: Settings) -> dict[str, Any]:
+    """What all cells of a file have in common; digests of those data that are on this machine."""
+    paths = {name: find(name, folder=settings.folder) for name in table.data}
+    digests = {name: sha256(path.read_bytes()).hexdigest()[:16] for name, path in paths.items() if path is not None}
+    return {
+        "table": table.name, "seed": settings.seed, "quick": settings.quick, "evenmargin": __version__, "data": digests,
+    }  # fmt: skip
 
-    With `fresh` it is only looked at, so that nothing but results is ever deleted.
+
+def _read(path: Path, head: dict[str, Any], fresh: bool) -> Contents:
+    """What is in a results file, which need not exist, leaving out a line that a killed run left half-written.
+
+    With `fresh` the file is only checked, so that nothing but results is ever deleted.
     """
     content = path.read_bytes() if path.exists() else b""
     first, *others = content.splitlines(keepends=True) or [b""]
-    kept = Kept()
-    if not first.endswith(b"\n") and _line(head).startswith(first):  # none, or killed in its first line
-        return kept
+    contents = Contents()
+    if not first.endswith(b"\n") and _line(head).startswith(first):  # empty, or killed in its first line
+        return contents
     _check_head(first, head, path, fresh)
     if fresh:
-        return kept
-    kept.lines.append(first)
+        return contents
+    contents.lines.append(first)
     for line in others:
         try:
             if not line.endswith(b"\n"):
                 raise ValueError("half a line")
             entry = json.loads(line)
-            kept.records[str(entry["key"])] = Record(dict(entry["figures"]), float(entry["seconds"]))
-            kept.lines.append(line)
+            contents.records[str(entry["key"])] = _record(entry)
+            contents.lines.append(line)
         except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
-            kept.unreadable += 1
-    return kept
+            contents.unreadable += 1
+    return contents
 
 
 def _check_head(line: bytes, head: dict[str, Any], path: Path, fresh: bool) -> None:
-    """Refuse a file that is not ours, or of another run."""
+    """Refuse a file that is not ours, or comes from a run with other settings."""
     found: Any = None
     with suppress(ValueError, RecursionError):
         found = json.loads(line)
@@ -202,12 +211,12 @@ def _check_head(line: bytes, head: dict[str, Any], path: Path, fresh: bool) -> N
         return
     theirs, ours = found.get("data"), head["data"]
     differing = [f"{name} {found.get(name)}" for name in head if name != "data" and found.get(name) != head[name]]
-    if isinstance(theirs, dict):  # of sets that are not here any more nothing is known
-        differing += [f"other data of {name}" for name in ours if theirs.get(name, ours[name]) != ours[name]]
+    if isinstance(theirs, dict):  # a set that is no longer on this machine cannot be compared
+        differing += [f"other data for {name}" for name in ours if theirs.get(name, ours[name]) != ours[name]]
     if differing:
         raise StrangeFile(
-            f"The results in {path} are of another run ({', '.join(differing)}): choose another --out, or start anew "
-            "with --fresh."
+            f"The results in {path} come from another run ({', '.join(differing)}): choose another --out, or start "
+            "over with --fresh."
         )
 
 
@@ -215,34 +224,24 @@ def _line(entry: dict[str, Any]) -> bytes:
     return json.dumps(entry).encode() + b"\n"
 
 
-def _opened(path: Path, head: dict[str, Any], fresh: bool) -> tuple[BinaryIO, Kept]:
-    """The results file, locked and open for more lines, and what it holds; what cannot be read is left out."""
+def _opened(path: Path, head: dict[str, Any], fresh: bool) -> tuple[BinaryIO, Contents]:
+    """The results file, locked and open for more lines, and its contents; unreadable lines are removed."""
     file = _locked(path)
-    kept = _read(path, head, fresh)
-    if fresh or kept.unreadable or not kept.lines:
-        replace_file(path, b"".join(kept.lines) or _line(head))
+    contents = _read(path, head, fresh)
+    if fresh or contents.unreadable or not contents.lines:
+        replace_file(path, b"".join(contents.lines) or _line(head))
         file.close()
         file = _locked(path)
-    return file, kept
+    return file, contents
 
 
 def _locked(path: Path) -> BinaryIO:
     file = path.open("ab", buffering=0)
-    _lock(file, path)
-    return file
-
-
-def _append(file: BinaryIO, entry: dict[str, Any]) -> None:
-    """Onto the disk, before anything else is done."""
-    file.write(_line(entry))
-    os.fsync(file.fileno())
-
-
-def _lock(file: Any, path: Path) -> None:
     if fcntl is not None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Busy(f"Another run is writing {path}: wait for it to end, or choose another --out.") from None
+            raise Busy(f"Another run is writing to {path}: wait for it to end, or choose another --out.") from None
         except OSError:
             pass  # a file system without locks
+    return file

@@ -17,6 +17,7 @@ import sklearn
 from .. import __version__
 from .._util.files import replace_file
 from ._base import PAPERS, Line, Report, Results, Settings, Sheet, Table
+from ._measure import number, seconds
 
 __all__ = ["csv_text", "markdown", "sheet_markdown", "write_report"]
 
@@ -40,12 +41,12 @@ def write_report(table: Table, settings: Settings, results: Results, report: Rep
 
 def markdown(table: Table, settings: Settings, results: Results, report: Report) -> str:
     """The report as a page."""
+    taken = _duration(seconds(results.values()))
     size = "a quick version, smaller than the paper's; " if settings.quick else ""
-    seconds = sum(record.seconds for record in results.values())
     parts = [
         f"# {table.name}: {table.title}",
         f"After {PAPERS[table.paper]}.",
-        f"Written {date.today()}; {size}seed {settings.seed}; {_duration(seconds)} on {os.cpu_count()} cores "
+        f"Written {date.today()}; {size}seed {settings.seed}; {taken} on {os.cpu_count()} cores "
         f"({platform.machine()}); Python {platform.python_version()}, NumPy {np.__version__}, "
         f"scikit-learn {sklearn.__version__}, evenmargin {__version__}.",
         *(sheet_markdown(sheet) for sheet in report.sheets),
@@ -55,10 +56,10 @@ def markdown(table: Table, settings: Settings, results: Results, report: Report)
     return "\n\n".join(parts) + "\n"
 
 
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+def _duration(taken: float) -> str:
+    if taken < 120:
+        return f"{taken:.0f} s"
+    return f"{taken / 60:.0f} min" if taken < 7200 else f"{taken / 3600:.1f} h"
 
 
 def sheet_markdown(sheet: Sheet) -> str:
@@ -88,17 +89,15 @@ def _cells(line: Line, digits: int) -> list[str]:
 
 
 def _number(value: float | None, digits: int, sign: str = "") -> str:
-    """As people write it, with a minus sign."""
     if value is None:
         return ""
     if not np.isfinite(value):
         return "∞" if value == np.inf else "–"
-    text = f"{value:{sign}.{digits}f}"
-    return text.replace("-", "−")
+    return number(value, digits, sign)
 
 
 def csv_text(report: Report) -> str:
-    """All sheets, one line a figure."""
+    """All sheets, one line for each figure."""
     labels = list(dict.fromkeys(column for sheet in report.sheets for column in sheet.columns))
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")

@@ -1,25 +1,25 @@
 """The Blinex paper: it prints no table, so here is the one it asks for, the loss against hinge and log.
 
-A bounded loss should shrug at wrong labels. `blinex-noise` trains on labels of which
+A bounded loss should not be disturbed by wrong labels. `blinex-noise` trains on labels of which
 a growing share is wrong, `blinex-imbalance` on ever fewer rows of the rare class;
 test rows are untouched. All three losses get the same rows, class costs, intercept,
 kernel, folds and number of candidates.
 
-Hinge machines are solved exactly by `_paths.py`, the others to 0.3 % of the objective by
-L-BFGS from the machine of the next smaller price: for Blinex, which is not convex, the way from a small price
-to a large one. A kernel machine is a linear one on a factor of the kernel matrix.
+Hinge machines are solved exactly (`solvers/price_paths.py`), the others by L-BFGS to 0.3 % of the objective,
+each from the machine of the next smaller price: for Blinex, which is not convex, the way from a small price
+to a large one matters. A kernel machine is a linear one on a factor of the kernel matrix.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_sample_weight
 
@@ -31,10 +31,14 @@ from ..losses import Blinex, Log
 from ..metrics import roc_auc
 from ..problem import Problem, Solution
 from ..solvers import Control, Lbfgs, Solver, run
+from ..solvers.base import State
 from ..solvers.kernel_lbfgs import pivoted_cholesky
 from ..solvers.price_paths import solve_paths
-from ._base import Job, Line, Record, Report, Results, Settings, Sheet, Table
-from ._measure import gmean, interval
+from ._base import Job, Line, Report, Results, Settings, Sheet, Table
+from ._measure import Fold, gmean, interval, listed, number, stratified_folds
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["TABLES"]
 
@@ -48,7 +52,7 @@ NOISE_SETS = (
 )  # fmt: skip
 IMBALANCE_SETS = ("euthyroid", "german_credit", "ijcnn1", "letter", "mammography", "segmentation")
 
-# Kinds of noise and their shares. Of 20 rare rows 5 % are one: no level.
+# Kinds of noise and their shares. 5 % of 20 rare rows is a single row: too few for a level.
 NOISE = {"any label": (0.0, 0.05, 0.1, 0.2, 0.3), "rare rows hidden": (0.0, 0.1, 0.2, 0.3)}
 RATIOS = (10, 30, 100)
 
@@ -56,7 +60,7 @@ MOST_TRAINING, MOST_TEST = 480, 2_000  # rows of a split
 MAJORITY = 500  # rows of it under growing imbalance
 OUTER, INNER = 5, 3  # folds
 
-# b(eᵃ − a − 1) is 0.5, 0.7, 0.9 and 0.8: from nearly symmetric to a rare row far dearer.
+# b(eᵃ − a − 1) is 0.5, 0.7, 0.9 and 0.8: from nearly symmetric to far higher costs for a rare row.
 SHAPES = ((0.3, 10.0), (1.0, 1.0), (2.0, 0.2), (3.0, 0.05))
 PRICES = (0.003, 0.03, 0.3, 3.0, 30.0, 300.0)
 _TOL = 3e-3  # of the objective
@@ -102,15 +106,13 @@ def _whole(settings: Settings, name: str) -> tuple[Array, Labels]:
     return X, y if np.mean(y > 0) <= 0.5 else -y
 
 
-def _outer(y: Labels, trial: int, seed: int) -> tuple[Index, Index]:
+def _outer(y: Labels, trial: int, seed: int) -> Fold:
     """The rows of a fold: five folds, drawn anew for every five trials."""
-    folds = StratifiedKFold(OUTER, shuffle=True, random_state=seed + trial // OUTER)
-    train, test = list(folds.split(y, y))[trial % OUTER]
-    return train, test
+    return stratified_folds(y, OUTER, seed + trial // OUTER)[trial % OUTER]
 
 
 def stratified(y: Labels, most: int, rng: np.random.Generator) -> Index:
-    """At most so many places of y, with the share of the classes kept; in order.
+    """At most `most` places of y, in order, with the shares of the classes kept.
 
     >>> y = np.repeat([1, -1], [20, 180])
     >>> y[stratified(y, 50, np.random.default_rng(0))].tolist().count(1)
@@ -125,7 +127,7 @@ def stratified(y: Labels, most: int, rng: np.random.Generator) -> Index:
 
 
 def with_noise(y: Labels, condition: Condition, rng: np.random.Generator) -> Labels:
-    """Labels of which a share is wrong: any of them, or of the rare rows, which then pass for common ones.
+    """Labels of which a share is wrong: of all rows, or of the rare ones, which are then labelled as common.
 
     >>> y = np.repeat([1, -1], [20, 180])
     >>> hidden = with_noise(y, Condition("rare rows hidden", 0.1), np.random.default_rng(0))
@@ -140,7 +142,7 @@ def with_noise(y: Labels, condition: Condition, rng: np.random.Generator) -> Lab
 
 
 def with_ratio(y: Labels, ratio: float, most: int, rng: np.random.Generator) -> Index:
-    """At most so many common rows, and one rare row for every `ratio` of them, but one for each inner fold.
+    """At most `most` common rows, and one rare row for every `ratio` of them, but at least one for each inner fold.
 
     >>> y = np.repeat([1, -1], [20, 180])
     >>> y[with_ratio(y, 30, 90, np.random.default_rng(0))].tolist().count(1)
@@ -180,9 +182,9 @@ def kernel_features(X: Array, others: Array) -> tuple[Array, Array]:
 
 
 class _Coarse(Lbfgs):
-    """L-BFGS to tol: the last digits cost more than the fit, and a search does not need them."""
+    """L-BFGS that stops at tol: the last digits cost more than the fit, and a search does not need them."""
 
-    def finish(self, problem: Any, state: Any, solution: Solution) -> bool:
+    def finish(self, problem: Problem, state: State, solution: Solution) -> bool:
         return Solver.finish(self, problem, state, solution)
 
 
@@ -219,7 +221,7 @@ def machines(loss: str, X: Array, y: Labels, tried: Sequence[Candidate]) -> tupl
 
 
 def way_to(chosen: Candidate, tried: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates from which the search came to the chosen one, and itself: Blinex may end elsewhere without them.
+    """The chosen candidate after those from which the search reached it: without them Blinex may end elsewhere.
 
     >>> [candidate.price for candidate in way_to(Candidate(3.0, 0.3, 10.0), candidates("Blinex"))]
     [0.003, 0.03, 0.3, 3.0]
@@ -230,14 +232,14 @@ def way_to(chosen: Candidate, tried: Sequence[Candidate]) -> list[Candidate]:
 
 
 def measure(y: Labels, scores: Array) -> dict[str, float]:
-    """Both figures of some scores; a score of 0 is a no."""
+    """Both figures of some scores; a score of 0 is negative."""
     return {"gmean": gmean(y, np.where(scores > 0, 1, -1)), "auc": roc_auc(y, scores)}
 
 
 def search(loss: str, X: Array, y: Labels, tried: Sequence[Candidate], seed: int) -> dict[str, Candidate]:
-    """For each figure the candidate that is best by inner folds, whose labels are as wrong as the others."""
+    """For each figure the best candidate by inner folds, whose labels are as wrong as those of the other rows."""
     total: dict[str, Array] = {figure: np.zeros(len(tried)) for figure in FIGURES}
-    for rows, held in StratifiedKFold(INNER, shuffle=True, random_state=seed).split(X, y):
+    for rows, held in stratified_folds(y, INNER, seed):
         coef, intercept = machines(loss, X[rows], y[rows], tried)
         for i, scores in enumerate(coef @ X[held].T + intercept[:, None]):
             for figure, value in measure(y[held], scores).items():
@@ -302,8 +304,14 @@ class Difference(NamedTuple):
         return "better" if self.mean > 0 else "worse"
 
 
-class _Plan(NamedTuple):
-    """What the two tables differ in: the sets, what is done to their training rows, and how that is said."""
+def _verdicts(some: Sequence[Difference]) -> tuple[int, int]:
+    """How many are better, and how many worse."""
+    counts = Counter(difference.verdict for difference in some)
+    return counts["better"], counts["worse"]
+
+
+class Comparison(NamedTuple):
+    """What the two tables differ in: the sets, what is done to their training rows, and the words for that."""
 
     sets: tuple[str, ...]
     quick_sets: tuple[str, ...]
@@ -314,7 +322,7 @@ class _Plan(NamedTuple):
         return self.quick_sets if settings.quick else self.sets
 
     def levels(self, settings: Settings, kind: str) -> list[Condition]:
-        """The conditions of a kind, mildest first; no noise is the same of either kind, and has the name of one."""
+        """The conditions of a kind, mildest first; no noise is the same for both kinds and goes by the name of one."""
         found = [Condition(kind if level else "any label", level) for level in self.kinds[kind]]
         return [found[0], found[-1]] if settings.quick else found
 
@@ -322,27 +330,23 @@ class _Plan(NamedTuple):
         return list(dict.fromkeys(each for kind in self.kinds for each in self.levels(settings, kind)))
 
     def jobs(self, settings: Settings) -> Iterator[Job]:
-        for name in self.names(settings):
-            for condition in self.conditions(settings):
-                yield Job(_key(settings, name, condition), partial(_run, settings, name, condition))
+        for name, condition in product(self.names(settings), self.conditions(settings)):
+            yield Job(_key(settings, name, condition), partial(_run, settings, name, condition))
 
     def differences(self, settings: Settings, results: Results) -> list[Difference]:
-        return [
-            Difference(machine, figure, condition, name, other, *interval(minus, 1.0 / (OUTER - 1)))
-            for machine in MACHINES
-            for figure in FIGURES
-            for condition in self.conditions(settings)
-            for name in self.names(settings)
-            for other in LOSSES[:-1]
-            for minus in [_minus(results[_key(settings, name, condition)], machine, figure, other)]
-        ]
+        cases = product(MACHINES, FIGURES, self.conditions(settings), self.names(settings), LOSSES[:-1])
+        found = []
+        for machine, figure, condition, name, other in cases:
+            cells = results[_key(settings, name, condition)].figures
+            ours, theirs = (cells[_cell(machine, loss, figure)]["values"] for loss in (LOSSES[-1], other))
+            apart = interval([a - b for a, b in zip(ours, theirs, strict=True)], 1.0 / (OUTER - 1))
+            found.append(Difference(machine, figure, condition, name, other, *apart))
+        return found
 
-    def mean(self, settings: Settings, results: Results, machine: str, loss: str, figure: str, at: Condition) -> float:
+    def mean(self, settings: Settings, results: Results, cell: str, at: Condition) -> float:
         """Over the sets, of the mean over the trials."""
-        cell = _cell(machine, loss, figure)
-        return float(
-            np.mean([results[_key(settings, name, at)].figures[cell]["values"] for name in self.names(settings)])
-        )
+        each = [results[_key(settings, name, at)].figures[cell]["values"] for name in self.names(settings)]
+        return float(np.mean(each))
 
     def report(self, settings: Settings, results: Results) -> Report:
         found = self.differences(settings, results)
@@ -351,58 +355,50 @@ class _Plan(NamedTuple):
         return Report(sheets, [*findings, _shapes_chosen(results)])
 
     def _means(self, settings: Settings, results: Results) -> Sheet:
+        cases = product(MACHINES, FIGURES, self.conditions(settings), LOSSES)
         lines = [
             Line((machine, FIGURES[figure], at.words, loss), None, mean)
-            for machine in MACHINES
-            for figure in FIGURES
-            for at in self.conditions(settings)
-            for loss in LOSSES
-            for mean in [self.mean(settings, results, machine, loss, figure, at)]
+            for machine, figure, at, loss in cases
+            for mean in [self.mean(settings, results, _cell(machine, loss, figure), at)]
         ]
         title = "Mean over the sets, each the mean over its splits; parameters chosen by inner folds"
         return Sheet(title, ("machine", "figure", "training part", "loss"), lines)
 
     def _falls(self, settings: Settings, results: Results) -> Iterator[str]:
         """What the worst of each kind costs each loss."""
-        for kind in self.kinds:
+        for kind, machine, (figure, title) in product(self.kinds, MACHINES, FIGURES.items()):
             first, *_, last = self.levels(settings, kind)
-            for machine in MACHINES:
-                for figure, title in FIGURES.items():
-                    ends = [
-                        [self.mean(settings, results, machine, loss, figure, at) for at in (first, last)]
-                        for loss in LOSSES
-                    ]
-                    each = ", ".join(f"{loss} {a:.3f} to {b:.3f}" for loss, (a, b) in zip(LOSSES, ends, strict=True))
-                    yield f"{title} of the {machine} machines, {first.words} to {last.words}: {each}."
+            ends = {
+                loss: [self.mean(settings, results, _cell(machine, loss, figure), at) for at in (first, last)]
+                for loss in LOSSES
+            }
+            each = ", ".join(f"{loss} {a:.3f} to {b:.3f}" for loss, (a, b) in ends.items())
+            yield f"{title} of the {machine} machines, {first.words} to {last.words}: {each}."
 
     def _counts(self, settings: Settings, found: Sequence[Difference]) -> Iterator[str]:
         """Level by level, on how many sets Blinex is better and worse."""
-        for kind in self.kinds:
+        for kind, machine, (figure, title), other in product(self.kinds, MACHINES, FIGURES.items(), LOSSES[:-1]):
             levels = self.levels(settings, kind)
-            for machine in MACHINES:
-                for figure, title in FIGURES.items():
-                    for other in LOSSES[:-1]:
-                        own = [d for d in found if (d.machine, d.figure, d.other) == (machine, figure, other)]
-                        at = [[d for d in own if d.condition == level] for level in levels]
-                        better = _listed(sum(d.verdict == "better" for d in each) for each in at)
-                        worse = _listed(sum(d.verdict == "worse" for d in each) for each in at)
-                        means = _listed(f"{np.mean([d.mean for d in each]):+.3f}".replace("-", "−") for each in at)
-                        yield (
-                            f"{title}, {machine}, {levels[0].words} to {levels[-1].words}: against {other}, Blinex is "
-                            f"better on {better} and worse on {worse} of {len(at[0])} sets; mean difference {means}."
-                        )
+            own = [d for d in found if (d.machine, d.figure, d.other) == (machine, figure, other)]
+            at = [[d for d in own if d.condition == level] for level in levels]
+            better, worse = (listed(counts) for counts in zip(*map(_verdicts, at), strict=True))
+            means = listed(number(float(np.mean([d.mean for d in each])), 3, "+") for each in at)
+            yield (
+                f"{title}, {machine}, {levels[0].words} to {levels[-1].words}: against {other}, Blinex is better on "
+                f"{better} and worse on {worse} of {len(at[0])} sets; mean difference {means}."
+            )
 
-    def draw(self, settings: Settings, results: Results, figure: Any) -> None:
+    def draw(self, settings: Settings, results: Results, figure: Figure) -> None:
         """Each figure against the level, averaged over the sets, for the three losses."""
-        panels = [(kind, machine) for kind in self.kinds for machine in MACHINES]
+        panels = list(product(self.kinds, MACHINES))
         axes = figure.subplots(len(FIGURES), len(panels), sharex="col", sharey="row", squeeze=False)
         for row, (name, title) in zip(axes, FIGURES.items(), strict=True):
             row[0].set_ylabel(f"{title}, mean of {len(self.names(settings))} sets")
             for ax, (kind, machine) in zip(row, panels, strict=True):
                 levels = self.levels(settings, kind)
+                shown = [level.level if kind == "ratio" else 100 * level.level for level in levels]
                 for loss, colour in zip(LOSSES, (NEGATIVE, GREEN, POSITIVE), strict=True):
-                    means = [self.mean(settings, results, machine, loss, name, level) for level in levels]
-                    shown = [level.level if kind == "ratio" else 100 * level.level for level in levels]
+                    means = [self.mean(settings, results, _cell(machine, loss, name), level) for level in levels]
                     ax.plot(shown, means, marker="o", color=colour, label=loss)
                 if kind == "ratio":
                     ax.set_xscale("log")
@@ -423,31 +419,15 @@ def _trials(settings: Settings) -> int:
     return settings.repeats(2 * OUTER, 2)
 
 
-def _minus(record: Record, machine: str, figure: str, other: str) -> list[float]:
-    """Blinex minus the other loss, split by split."""
-    ours, theirs = (record.figures[_cell(machine, loss, figure)]["values"] for loss in (LOSSES[-1], other))
-    return [a - b for a, b in zip(ours, theirs, strict=True)]
-
-
-def _listed(items: Iterable[Any]) -> str:
-    """One or more items as in a sentence.
-
-    >>> _listed([1, 2, 3])
-    '1, 2 and 3'
-    """
-    *some, last = map(str, items)
-    return f"{', '.join(some)} and {last}" if some else last
-
-
 def _over_sets(found: Sequence[Difference]) -> Sheet:
     groups: dict[tuple[str, ...], list[Difference]] = {}
     for d in found:
         groups.setdefault((d.machine, FIGURES[d.figure], d.condition.words, d.other), []).append(d)
     lines = []
     for labels, group in groups.items():
-        mean, half = interval([d.mean for d in group])
-        better, worse = (sum(d.verdict == verdict for d in group) for verdict in ("better", "worse"))
-        lines.append(Line(labels, None, mean, half, note=f"{better} better, {worse} worse of {len(group)}"))
+        better, worse = _verdicts(group)
+        note = f"{better} better, {worse} worse of {len(group)}"
+        lines.append(Line(labels, None, *interval([d.mean for d in group]), note=note))
     title = "Blinex minus another loss, mean over the sets; the note counts sets whose own interval excludes 0"
     return Sheet(title, ("machine", "figure", "training part", "minus"), lines, spread="95 % interval over the sets")
 
@@ -463,35 +443,34 @@ def _by_set(found: Sequence[Difference], machine: str) -> Sheet:
 
 
 def _overall(found: Sequence[Difference]) -> str:
-    better, worse = (sum(d.verdict == verdict for d in found) for verdict in ("better", "worse"))
+    better, worse = _verdicts(found)
     return (
-        f"Of {len(found)} differences (set, training part, machine, figure, other loss) {better} are above 0 and "
-        f"{worse} below by their 95 % interval; at that level chance would give about "
-        f"{0.025 * len(found):.0f} of each."
+        f"Of {len(found)} differences (set, training part, machine, figure, other loss), {better} are above 0 and "
+        f"{worse} below 0 by their 95 % interval; chance alone would give about {0.025 * len(found):.0f} of each."
     )
 
 
 def _shapes_chosen(results: Results) -> str:
-    """How often the inner folds took each a and b."""
+    """How often the inner folds chose each a and b."""
     counts: Counter[tuple[float, float]] = Counter()
     for record in results.values():
         for cell, found in record.figures.items():
             if cell.split("/")[1] == LOSSES[-1]:
                 counts.update((a, b) for _, a, b in found["chosen"])
     each = (f"a = {a:g}, b = {b:g} ({100 * count / counts.total():.0f} %)" for (a, b), count in counts.most_common())
-    return f"Chosen for Blinex: {_listed(each)}."
+    return f"Chosen for Blinex: {listed(each)}."
 
 
-NOISE_PLAN = _Plan(NOISE_SETS, ("ecoli_imu", "ionosphere"), NOISE, "wrong labels, %")
-IMBALANCE_PLAN = _Plan(IMBALANCE_SETS, ("euthyroid", "segmentation"), {"ratio": RATIOS}, "common rows to a rare one")
+WRONG_LABELS = Comparison(NOISE_SETS, ("ecoli_imu", "ionosphere"), NOISE, "wrong labels, %")
+FEWER_RARE = Comparison(IMBALANCE_SETS, ("euthyroid", "segmentation"), {"ratio": RATIOS}, "common rows to a rare one")
 
 TABLES = (
     Table(
         "blinex-noise", "Blinex against hinge and log with wrong labels in the training part", "blinex", NOISE_SETS,
-        NOISE_PLAN.jobs, NOISE_PLAN.report, draw=NOISE_PLAN.draw,
+        WRONG_LABELS.jobs, WRONG_LABELS.report, draw=WRONG_LABELS.draw,
     ),
     Table(
         "blinex-imbalance", "Blinex against hinge and log with ever fewer rows of the rare class", "blinex",
-        IMBALANCE_SETS, IMBALANCE_PLAN.jobs, IMBALANCE_PLAN.report, draw=IMBALANCE_PLAN.draw,
+        IMBALANCE_SETS, FEWER_RARE.jobs, FEWER_RARE.report, draw=FEWER_RARE.draw,
     ),
 )  # fmt: skip

@@ -18,9 +18,11 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
@@ -32,8 +34,11 @@ from ..display import BoundaryDistanceDisplay
 from ..kernel import KernelSVM
 from ..selection import SharedGridSearch
 from ..zsvm import ZAdjustedClassifier
-from ._base import Job, Line, Report, Results, Settings, Sheet, Table
-from ._measure import gmean, mean_and_spread, sensitivity
+from ._base import Job, Line, Report, Results, Settings, Sheet, Table, paper_figures
+from ._measure import confusion, gmean, line, many, number, seconds, sensitivity, stratified_folds
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["TABLES"]
 
@@ -43,7 +48,7 @@ NEAR = 0.03  # of the paper's G-mean
 FIGURES = {"gmean": "G-mean", "sensitivity": "sensitivity"}
 
 
-class Case(NamedTuple):
+class Benchmark(NamedTuple):
     """A set: the paper's name, our settings, and Table 2 as pairs of G-mean and sensitivity."""
 
     title: str
@@ -54,12 +59,8 @@ class Case(NamedTuple):
     zsvm: tuple[float, float]
 
 
-SETS: dict[str, Case] = {
-    "abalone19": Case("abalone", (-1, 1), 1.0, (0.0, 0.0), (0.0, 0.0), (0.6202, 0.6267)),
-    "yeast_me2": Case("yeast", (0, 1), 1.0, (0.0, 0.0), (0.0, 0.0), (0.7281, 0.6667)),
-    "car_good": Case("car", (0, 1), 1.0, (0.0, 0.0), (0.3486, 0.1833), (0.9361, 0.9167)),
-    "euthyroid": Case("euthyroid", (-1, 1), 1.0, (0.7259, 0.5417), (0.8930, 0.8306), (0.9042, 0.8686)),
-    "segmentation": Case("segmentation", (-1, 1), 0.3, (0.9266, 0.8667), (0.9759, 0.9667), (0.9759, 0.9667)),
+SETS = {
+    name: Benchmark(**{**printed, "scale": tuple(printed["scale"])}) for name, printed in paper_figures("z-svm").items()
 }
 
 # Searches for z, as arguments of `papers.zsvm`. The paper's M calls every row positive; M = 10 is another reading.
@@ -75,6 +76,7 @@ METHODS = {
     "golden": "z-SVM, golden section",
     "golden10": "z-SVM, golden section, M = 10",
 }
+NESTED = {"chosen": "z-SVM, settings chosen", "auto": "EvenMarginClassifier"}
 
 RATES = tuple(range(100, 1001, 100))
 GAMMAS = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -88,8 +90,6 @@ GRID: dict[str, list[Any]] = {
 QUICK_GRID = {**GRID, "estimator__kernelsvm__C": [1.0, 10.0], "estimator__kernelsvm__gamma": [0.1]}
 INNER, QUICK_INNER = 5, 3  # folds
 
-NESTED = {"chosen": "z-SVM, settings chosen", "auto": "EvenMarginClassifier"}
-
 
 # --- rows ---
 
@@ -97,15 +97,6 @@ NESTED = {"chosen": "z-SVM, settings chosen", "auto": "EvenMarginClassifier"}
 def _rows(settings: Settings, name: str) -> tuple[Array, Labels]:
     data = settings.load(name)
     return np.asarray(data.X, np.float64), np.asarray(data.y, np.int64)
-
-
-def splits(y: Labels, seed: int) -> list[tuple[Index, Index]]:
-    """Training and test rows of the ten folds.
-
-    >>> {len(test) for _, test in splits(np.repeat([1, -1], 10), 0)}
-    {2}
-    """
-    return list(StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(y, y))
 
 
 def oversampled(X: Array, y: Labels, rate: int, seed: int) -> tuple[Array, Labels]:
@@ -118,23 +109,19 @@ def oversampled(X: Array, y: Labels, rate: int, seed: int) -> tuple[Array, Label
         k_neighbors=min(5, positive - 1),
         random_state=seed,
     )
-    with warnings.catch_warnings():  # that the positive class is now the larger one, which the paper's rates may do
+    with warnings.catch_warnings():  # SMOTE warns where the paper's rates make the positive class the larger one
         warnings.simplefilter("ignore", UserWarning)
         more, labels = smote.fit_resample(X, y)
     return np.asarray(more, np.float64), np.asarray(labels, np.int64)
 
 
-def measure(y: Labels, predicted: Any) -> dict[str, float]:
+def measure(y: Labels, predicted: ArrayLike) -> dict[str, float]:
     """Both figures of a fold, and the counts that pooling needs."""
-    predicted = np.asarray(predicted)
+    counts = confusion(y, predicted)
     return {
-        "gmean": gmean(y, predicted),
-        "sensitivity": sensitivity(y, predicted),
-        "tp": int(np.count_nonzero((y > 0) & (predicted > 0))),
-        "tn": int(np.count_nonzero((y < 0) & (predicted <= 0))),
-        "positives": int(np.count_nonzero(y > 0)),
-        "negatives": int(np.count_nonzero(y < 0)),
-    }
+        "gmean": gmean(y, predicted), "sensitivity": sensitivity(y, predicted), "tp": counts["tp"], "tn": counts["tn"],
+        "positives": counts["tp"] + counts["fn"], "negatives": counts["tn"] + counts["fp"],
+    }  # fmt: skip
 
 
 def pooled(folds: Sequence[Mapping[str, Any]]) -> float:
@@ -151,7 +138,7 @@ def pooled(folds: Sequence[Mapping[str, Any]]) -> float:
 # --- the paper's settings ---
 
 
-def machine(case: Case, X: Array, y: Labels, gamma: float = 1.0) -> KernelSVM:
+def machine(case: Benchmark, X: Array, y: Labels, gamma: float = 1.0) -> KernelSVM:
     """The plain machine that z-SVM starts from."""
     return KernelSVM(case.C, gamma=gamma).fit(X, y)
 
@@ -161,24 +148,30 @@ def adjusted(svm: KernelSVM, X: Array, y: Labels, search: str) -> ZAdjustedClass
     return papers.zsvm(**SEARCHES[search], cv="prefit").set_params(estimator=svm).fit(X, y)
 
 
-def _fold(case: Case, X: Array, y: Labels, train: Index, test: Index, plain: str, **given: Any) -> dict[str, Any]:
+def _fold(
+    case: Benchmark, X: Array, y: Labels, train: Index, test: Index, plain: str, *, rate: int = 0, gamma: float = 1.0,
+    seed: int = 0,
+) -> dict[str, Any]:  # fmt: skip
     """A fold of the plain machine, under the name `plain`, and of z-SVM from it with each search."""
     scaler = MinMaxScaler(case.scale).fit(X[train])
     own, labels, others = scaler.transform(X[train]), y[train], scaler.transform(X[test])
-    if "rate" in given:
-        own, labels = oversampled(own, labels, given["rate"], given["seed"])
-    svm = machine(case, own, labels, given.get("gamma", 1.0))
-    found = {plain: measure(y[test], svm.predict(others))}
+    if rate:
+        own, labels = oversampled(own, labels, rate, seed)
+    svm = machine(case, own, labels, gamma)
+    found: dict[str, Any] = {plain: measure(y[test], svm.predict(others))}
     for search in SEARCHES:
         model = adjusted(svm, own, labels, search)
         found[search] = {**measure(y[test], model.predict(others)), "z": float(model.z_)}
     return found
 
 
-def _folds(settings: Settings, name: str, trial: int, plain: str, most: int = FOLDS, **given: Any) -> Mapping[str, Any]:
-    """For each method its folds, so many at most."""
+def _folds(
+    settings: Settings, name: str, trial: int, plain: str, most: int = FOLDS, **given: float
+) -> Mapping[str, Any]:
+    """For each method its folds, at most so many."""
     (X, y), seed = _rows(settings, name), settings.seed + trial
-    each = [_fold(SETS[name], X, y, train, test, plain, seed=seed, **given) for train, test in splits(y, seed)[:most]]
+    folds = stratified_folds(y, FOLDS, seed)[:most]
+    each = [_fold(SETS[name], X, y, train, test, plain, seed=seed, **given) for train, test in folds]  # type: ignore[arg-type]  # a rate is whole
     return {method: [fold[method] for fold in each] for method in each[0]}
 
 
@@ -193,9 +186,9 @@ def search(quick: bool, seed: int) -> SharedGridSearch:
 
 
 def _chosen(settings: Settings, name: str, trial: int, fold: int) -> Mapping[str, Any]:
-    """One outer fold: its test rows are seen by nothing that chooses."""
+    """One outer fold, whose test rows have no part in any choice."""
     (X, y), seed = _rows(settings, name), settings.seed + trial
-    train, test = splits(y, seed)[fold]
+    train, test = stratified_folds(y, FOLDS, seed)[fold]
     found = search(settings.quick, seed).fit(X[train], y[train])
     C, costs, gamma, method = (found.best_params_[key] for key in sorted(GRID))
     words = f"{method}, C = {C:g}, γ = {gamma:g}, {'balanced' if costs else 'equal'} costs"
@@ -206,7 +199,7 @@ def _auto(settings: Settings, name: str, trial: int) -> Mapping[str, Any]:
     """EvenMarginClassifier, which chooses for itself, on the same folds."""
     (X, y), seed = _rows(settings, name), settings.seed + trial
     folds = []
-    for train, test in splits(y, seed)[: _few(settings)]:
+    for train, test in stratified_folds(y, FOLDS, seed)[: _few(settings)]:
         model = EvenMarginClassifier(random_state=seed).fit(X[train], y[train])
         folds.append(measure(y[test], model.predict(X[test])))
     return {"folds": folds}
@@ -220,7 +213,7 @@ def _few(settings: Settings) -> int:
 # --- Table 2 ---
 
 
-def _table2_trials(settings: Settings) -> range:
+def _trials(settings: Settings) -> range:
     return range(settings.repeats(3, 1))
 
 
@@ -229,19 +222,14 @@ def _auto_sets(settings: Settings) -> tuple[str, ...]:
 
 
 def _table2_jobs(settings: Settings) -> Iterator[Job]:
-    for trial in _table2_trials(settings):
-        for name in SETS:
-            yield Job(f"{name}/SVM/trial {trial}", partial(_folds, settings, name, trial, "svm"))
-            smote = partial(_folds, settings, name, trial, "smote", rate=100)
-            yield Job(f"{name}/SMOTE/trial {trial}", smote)
-    for trial in _table2_trials(settings):
-        for name in SETS:
-            for fold in range(_few(settings)):
-                key = f"{name}/chosen/trial {trial}/fold {fold}"
-                yield Job(key, partial(_chosen, settings, name, trial, fold))
-    for trial in _table2_trials(settings):
-        for name in _auto_sets(settings):
-            yield Job(f"{name}/auto/trial {trial}", partial(_auto, settings, name, trial))
+    trials = _trials(settings)
+    for trial, name in product(trials, SETS):
+        yield Job(f"{name}/SVM/trial {trial}", partial(_folds, settings, name, trial, "svm"))
+        yield Job(f"{name}/SMOTE/trial {trial}", partial(_folds, settings, name, trial, "smote", rate=100))
+    for trial, name, fold in product(trials, SETS, range(_few(settings))):
+        yield Job(f"{name}/chosen/trial {trial}/fold {fold}", partial(_chosen, settings, name, trial, fold))
+    for trial, name in product(trials, _auto_sets(settings)):
+        yield Job(f"{name}/auto/trial {trial}", partial(_auto, settings, name, trial))
 
 
 class Cell(NamedTuple):
@@ -260,51 +248,46 @@ class Cell(NamedTuple):
         return float(np.mean(self.values(figure)))
 
     def line(self, labels: tuple[str, ...], paper: float | None, figure: str, note: str = "") -> Line:
-        return Line(labels, paper, *mean_and_spread(self.values(figure)), self.seconds, note)
+        return line(labels, paper, self.values(figure), self.seconds, note)
 
 
-def _paper_cell(settings: Settings, results: Results, name: str, method: str) -> Cell:
-    kind = "SMOTE" if method == "smote" else "SVM"
-    records = [results[f"{name}/{kind}/trial {trial}"] for trial in _table2_trials(settings)]
-    return Cell([record.figures[method] for record in records], sum(record.seconds for record in records))
+Cells = Mapping[tuple[str, str], Cell]
 
 
-def _nested_cell(settings: Settings, results: Results, name: str, method: str) -> Cell:
-    trials, seconds = [], 0.0
-    for trial in _table2_trials(settings):
-        if method == "auto":
-            records = [results[f"{name}/auto/trial {trial}"]]
-            trials.append(records[0].figures["folds"])
+def _cell(settings: Settings, results: Results, name: str, method: str) -> Cell:
+    job = {"smote": "SMOTE", **dict.fromkeys(("svm", *SEARCHES), "SVM")}.get(method, method)
+    trials, taken = [], 0.0
+    for trial in _trials(settings):
+        start = f"{name}/{job}/trial {trial}"
+        found = [record for key, record in results.items() if key == start or key.startswith(f"{start}/")]
+        taken += seconds(found)
+        if method == "chosen":
+            trials.append([record.figures for record in found])
         else:
-            records = [results[f"{name}/chosen/trial {trial}/fold {fold}"] for fold in range(_few(settings))]
-            trials.append([record.figures for record in records])
-        seconds += sum(record.seconds for record in records)
-    return Cell(trials, seconds)
+            trials.append(found[0].figures["folds" if method == "auto" else method])
+    return Cell(trials, taken)
 
 
-def _paper_figure(case: Case, method: str, figure: str) -> float:
+def _paper_figure(case: Benchmark, method: str, figure: str) -> float:
     pair = {"svm": case.svm, "smote": case.smote}.get(method, case.zsvm)
     return pair[figure == "sensitivity"]
 
 
 def _table2_report(settings: Settings, results: Results) -> Report:
-    cells = {(name, method): _paper_cell(settings, results, name, method) for name in SETS for method in METHODS}
+    cells = {(name, method): _cell(settings, results, name, method) for name, method in product(SETS, METHODS)}
     nested = {
-        (name, method): _nested_cell(settings, results, name, method)
-        for name in SETS
-        for method in NESTED
+        (name, method): _cell(settings, results, name, method)
+        for name, method in product(SETS, NESTED)
         if method == "chosen" or name in _auto_sets(settings)
     }
     lines = [
-        cells[name, method].line((case.title, METHODS[method], title), _paper_figure(case, method, figure), figure)
-        for name, case in SETS.items()
-        for method in METHODS
+        cell.line((SETS[name].title, METHODS[method], title), _paper_figure(SETS[name], method, figure), figure)
+        for (name, method), cell in cells.items()
         for figure, title in FIGURES.items()
     ]
     together = [
-        cells[name, method].line((case.title, METHODS[method]), _paper_figure(case, method, "gmean"), "pooled")
-        for name, case in SETS.items()
-        for method in METHODS
+        cell.line((SETS[name].title, METHODS[method]), _paper_figure(SETS[name], method, "gmean"), "pooled")
+        for (name, method), cell in cells.items()
     ]
     chosen = [
         cell.line((SETS[name].title, NESTED[method], title), _paper_figure(SETS[name], "exact", figure), figure, note)
@@ -312,22 +295,20 @@ def _table2_report(settings: Settings, results: Results) -> Report:
         for figure, title in FIGURES.items()
         for note in [_most_chosen(cell) if method == "chosen" and figure == "gmean" else ""]
     ]
-    count = len(_table2_trials(settings))
-    spread = "standard deviation over the draws of folds"
-    by, columns = f"{count} draw{'s' if count > 1 else ''} of ten folds", ("set", "method", "figure")
+    spread, columns = "standard deviation over the draws of folds", ("set", "method", "figure")
+    by = f"{many(len(_trials(settings)), 'draw')} of ten folds"
+    few = f", {_few(settings)} folds of each" if settings.quick else ""
+    settings_title = (
+        "The paper's settings, γ = 1, with C, scaling and class, which it leaves open, chosen to come near its figures "
+        f"on these rows; mean over the folds of {by}"
+    )
+    together_title = f"The same, G-mean of all test rows together; {by}"
+    chosen_title = f"Settings chosen inside the folds, beside the paper's z-SVM; {by}{few}"
     sheets = [
-        Sheet(
-            "The paper's settings: γ = 1; C, scaling and class, which it leaves open, as come near its figures on "
-            f"these rows; mean over the folds of {by}",
-            columns, lines, spread=spread, time="a job: SVM and its z together",
-        ),
-        Sheet(f"The same, G-mean of all test rows together; {by}", columns[:2], together, spread=spread),
-        Sheet(
-            f"Settings chosen inside the folds, beside the paper's z-SVM; {by}"
-            + (f", {_few(settings)} folds of each" if settings.quick else ""),
-            columns, chosen, spread=spread, time="all draws",
-        ),
-    ]  # fmt: skip
+        Sheet(settings_title, columns, lines, spread=spread, time="a job: SVM and its z together"),
+        Sheet(together_title, columns[:2], together, spread=spread),
+        Sheet(chosen_title, columns, chosen, spread=spread, time="all draws"),
+    ]
     return Report(sheets, list(_table2_findings(cells, nested)))
 
 
@@ -337,33 +318,30 @@ def _most_chosen(cell: Cell) -> str:
     return f"most often ({count} of {counted.total()} folds): {words}"
 
 
-def _table2_findings(cells: Mapping[tuple[str, str], Cell], nested: Mapping[tuple[str, str], Cell]) -> Iterator[str]:
+def _table2_findings(cells: Cells, nested: Cells) -> Iterator[str]:
     for search in SEARCHES:
         for figure, words in (("gmean", "mean over the folds"), ("pooled", "all test rows together")):
-            missed = [
-                f"{case.title} {cells[name, search].mean(figure) - case.zsvm[0]:+.3f}".replace("-", "−")
-                for name, case in SETS.items()
-                if abs(cells[name, search].mean(figure) - case.zsvm[0]) > NEAR
-            ]
+            away = {case.title: cells[name, search].mean(figure) - case.zsvm[0] for name, case in SETS.items()}
+            missed = [f"{title} {number(value, 3, '+')}" for title, value in away.items() if abs(value) > NEAR]
             yield (
                 f"{METHODS[search]}, {words}: {len(SETS) - len(missed)} of {len(SETS)} sets within {NEAR:g} of the "
-                f"paper's G-mean{': all but ' + ', '.join(missed) if missed else ''}."
+                f"paper's G-mean{', all but ' + ', '.join(missed) if missed else ''}."
             )
     above, beyond = (
-        [name for name in SETS if cells[name, "exact"].mean("gmean") >= cells[name, other].mean("gmean")]
+        sum(cells[name, "exact"].mean("gmean") >= cells[name, other].mean("gmean") for name in SETS)
         for other in ("svm", "smote")
     )
     yield (
-        f"z-SVM with the exact search is at least as good as SVM on {len(above)} of {len(SETS)} sets and as SMOTE "
-        f"100 % on {len(beyond)}; the paper says better than SVM, and better than SMOTE or comparable, on all."
+        f"z-SVM with the exact search is at least as good as SVM on {above} of {len(SETS)} sets and as SMOTE 100 % on "
+        f"{beyond}; the paper says better than SVM, and better than SMOTE or comparable to it, on all."
     )
     for method, title in NESTED.items():
-        names = [name for name in SETS if (name, method) in nested]
-        better = [name for name in names if nested[name, method].mean("gmean") > SETS[name].zsvm[0]]
-        listed = ", ".join(f"{SETS[name].title} {nested[name, method].mean('gmean'):.3f}" for name in names)
+        reached = {name: cell.mean("gmean") for (name, of), cell in nested.items() if of == method}
+        better = sum(value > SETS[name].zsvm[0] for name, value in reached.items())
+        each = ", ".join(f"{SETS[name].title} {value:.3f}" for name, value in reached.items())
         yield (
-            f"{title} inside the folds: above the paper's z-SVM on {len(better)} of {len(names)} sets (G-mean, mean "
-            f"over the folds: {listed})."
+            f"{title} inside the folds: above the paper's z-SVM on {better} of {len(reached)} sets (G-mean, mean over "
+            f"the folds: {each})."
         )
 
 
@@ -373,14 +351,11 @@ def _table2_findings(cells: Mapping[tuple[str, str], Cell], nested: Mapping[tupl
 def _distances(settings: Settings, name: str) -> Mapping[str, Any]:
     """Mean score of the negative and of the positive rows, of machines trained on all of them."""
     X, y = _rows(settings, name)
-    case = SETS[name]
-    X = MinMaxScaler(case.scale).fit_transform(X)
-    svm = machine(case, X, y)
+    X = MinMaxScaler(SETS[name].scale).fit_transform(X)
+    svm = machine(SETS[name], X, y)
     models: dict[str, Any] = {"svm": svm, **{search: adjusted(svm, X, y, search) for search in SEARCHES}}
-    found: dict[str, Any] = {}
-    for method, model in models.items():
-        scores = model.decision_function(X)
-        found[method] = [float(scores[y < 0].mean()), float(scores[y > 0].mean())]
+    scores = {method: model.decision_function(X) for method, model in models.items()}
+    found = {method: [float(each[y < 0].mean()), float(each[y > 0].mean())] for method, each in scores.items()}
     return {**found, "z": float(models["exact"].z_)}
 
 
@@ -398,28 +373,18 @@ def _fig1_report(settings: Settings, results: Results) -> Report:
         for note in [f"z = {results[name].figures['z']:.4g}" if method == "exact" and place else ""]
     ]
     title = "Mean score of the training rows, γ = 1; the boundary is at 0. The paper draws bars and prints no figures"
-    wrong = {
-        method: [case.title for name, case in SETS.items() if results[name].figures[method][1] <= 0]
-        for method in ("svm", "exact")
-    }
-    closer = [name for name in SETS if _less_skewed(results[name].figures)]
+    positive = {name: [results[name].figures[method][1] for method in ("svm", "exact")] for name in SETS}
+    wrong = [", ".join(SETS[name].title for name in SETS if positive[name][place] <= 0) or "none" for place in (0, 1)]
     findings = [
-        f"The positive rows are on average on the wrong side of the SVM in: {_named(wrong['svm'])} (the paper says "
-        f"abalone, car and yeast). Of z-SVM in: {_named(wrong['exact'])}.",
-        f"z-SVM moves the boundary away from the positive rows on {len(closer)} of {len(SETS)} sets.",
+        f"The mean score of the positive rows is on the wrong side of the boundary of SVM on: {wrong[0]} (the paper "
+        f"says abalone, car and yeast); of z-SVM on: {wrong[1]}.",
+        f"z-SVM moves the boundary away from the positive rows on {sum(b > a for a, b in positive.values())} of "
+        f"{len(SETS)} sets.",
     ]
     return Report([Sheet(title, ("set", "method", "class"), lines)], findings)
 
 
-def _less_skewed(figures: Mapping[str, Any]) -> bool:
-    return bool(figures["exact"][1] > figures["svm"][1])
-
-
-def _named(titles: Sequence[str]) -> str:
-    return ", ".join(titles) or "none"
-
-
-def _fig1_draw(settings: Settings, results: Results, figure: Any) -> None:
+def _fig1_draw(settings: Settings, results: Results, figure: Figure) -> None:
     axes = figure.subplots(1, len(SETS))
     for ax, (name, case) in zip(axes, SETS.items(), strict=True):
         before, after = (tuple(results[name].figures[method]) for method in ("svm", "exact"))
@@ -444,63 +409,56 @@ class Curves(NamedTuple):
     points: tuple[float, ...]
     quick_points: tuple[float, ...]
 
+    @property
+    def names(self) -> dict[str, str]:
+        return {self.plain: self.title, **{method: METHODS[method] for method in SEARCHES}}
+
     def at(self, settings: Settings) -> tuple[float, ...]:
         return self.quick_points if settings.quick else self.points
 
-    def keys(self, settings: Settings, point: float) -> list[str]:
-        trials = range(settings.repeats(1, 1))
-        return [f"{name}/{self.setting} {point:g}/trial {trial}" for name in SETS for trial in trials]
+    def cells(self, settings: Settings, point: float) -> dict[str, tuple[str, int]]:
+        """Set and trial of each key."""
+        pairs = product(SETS, range(settings.repeats(1, 1)))
+        return {f"{name}/{self.setting} {point:g}/trial {trial}": (name, trial) for name, trial in pairs}
 
     def jobs(self, settings: Settings) -> Iterator[Job]:
+        most = 3 if settings.quick else FOLDS
         for point in self.at(settings):
-            for key in self.keys(settings, point):
-                name, _, trial = key.split("/")
-                given: dict[str, Any] = {self.setting: point, "most": 3 if settings.quick else FOLDS}
-                run = partial(_folds, settings, name, int(trial.removeprefix("trial ")), self.plain, **given)
-                yield Job(key, run)
+            for key, (name, trial) in self.cells(settings, point).items():
+                yield Job(key, partial(_folds, settings, name, trial, self.plain, most, **{self.setting: point}))
 
     def means(self, settings: Settings, results: Results, method: str, figure: str) -> Array:
         """For each point the mean over the sets, each the mean over its folds."""
         return np.array([
             np.mean([np.mean([fold[figure] for fold in results[key].figures[method]]) for key in keys])
-            for keys in (self.keys(settings, point) for point in self.at(settings))
+            for keys in (self.cells(settings, point) for point in self.at(settings))
         ])  # fmt: skip
 
     def report(self, settings: Settings, results: Results) -> Report:
         points, names = self.at(settings), self.names
-        found = {
-            (method, figure): self.means(settings, results, method, figure) for method in names for figure in FIGURES
-        }
-        seconds = [sum(results[key].seconds for key in self.keys(settings, point)) for point in points]
+        found = {pair: self.means(settings, results, *pair) for pair in product(names, FIGURES)}
+        taken = [seconds(results[key] for key in self.cells(settings, point)) for point in points]
         lines = [
-            Line((f"{point:g}", names[method], title), None, float(found[method, figure][i]), None, seconds[i])
+            Line((f"{point:g}", names[method], title), None, float(found[method, figure][i]), None, taken[i])
             for i, point in enumerate(points)
             for method in names
             for figure, title in FIGURES.items()
         ]
-        sheet = Sheet(
-            "Mean over the five sets, each the mean over its folds. The paper draws curves and prints no figures",
-            (self.axis, "method", "figure"), lines,
-        )  # fmt: skip
-        return Report([sheet], list(self._findings(found)))
-
-    @property
-    def names(self) -> dict[str, str]:
-        return {self.plain: self.title, **{method: METHODS[method] for method in SEARCHES}}
+        title = "Mean over the five sets, each the mean over its folds. The paper draws curves and prints no figures"
+        return Report([Sheet(title, (self.axis, "method", "figure"), lines)], list(self._findings(found)))
 
     def _findings(self, found: Mapping[tuple[str, str], Array]) -> Iterator[str]:
         for search in SEARCHES:
-            counts = [
-                f"{int(np.count_nonzero(found[search, figure] > found[self.plain, figure]))} by {title}"
-                for figure, title in FIGURES.items()
-            ]
-            total = found[search, "gmean"].size
-            yield f"Points, of {total}, at which {METHODS[search]}, is above {self.title}: {' and '.join(counts)}."
+            above = [np.count_nonzero(found[search, figure] > found[self.plain, figure]) for figure in FIGURES]
+            yield (
+                f"{METHODS[search]}, is above {self.title} at {above[0]} of {found[search, 'gmean'].size} points by "
+                f"G-mean and at {above[1]} by sensitivity."
+            )
         for figure, title in FIGURES.items():
             ranges = [f"{name} {np.ptp(found[method, figure]):.3f}" for method, name in self.names.items()]
             yield f"Largest minus smallest {title} over {self.axis}: {'; '.join(ranges)}."
 
-    def draw(self, settings: Settings, results: Results, figure: Any) -> None:
+    def draw(self, settings: Settings, results: Results, figure: Figure) -> None:
         axes = figure.subplots(1, len(FIGURES), sharey=True)
         for ax, (name, title) in zip(axes, FIGURES.items(), strict=True):
             for method, label in self.names.items():
@@ -515,7 +473,7 @@ FIG2 = Curves("rate", "rate of SMOTE (%)", "smote", "SMOTE", RATES, RATES[::9])
 FIG3 = Curves("gamma", "γ", "svm", "SVM", GAMMAS, GAMMAS[::5])
 
 
-TABLES: tuple[Table, ...] = (
+TABLES = (
     Table(
         "z-svm-table2", "G-mean and sensitivity of SVM, SMOTE and z-SVM", "z-svm", tuple(SETS),
         _table2_jobs, _table2_report, needs=("imblearn",),
