@@ -546,14 +546,14 @@ def test_dask_is_imported_only_where_it_is_needed():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_without_dask_one_sentence_says_what_to_install(monkeypatch):
-    from evenmargin._input.collections import elsewhere
-
+def test_without_dask_one_sentence_says_what_to_install(monkeypatch, rows):
+    X, y, _ = rows
+    collection = chunked(X, y)
     for name in [name for name in sys.modules if name.startswith("evenmargin.distributed")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "dask", None)
     with pytest.raises(ModuleNotFoundError, match=r"^Dask collections need dask.*pip install 'evenmargin\[dask\]'\.$"):
-        elsewhere("fit_linear")
+        LinearSVM().fit(*collection)
 
 
 def test_the_number_of_threads_changes_no_bit(rows):

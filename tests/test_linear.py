@@ -422,3 +422,11 @@ def test_compiled_loops_are_cached_under_a_digest_of_the_sources(tmp_path):
     assert hits == "0"
     assert list((tmp_path / "evenmargin" / digest).glob("*.nbc"))
     assert _python(code, NUMBA_CACHE_DIR=str(tmp_path)).split() == [digest, "1"]
+
+
+def test_a_fixed_intercept_stays_what_it_is_over_the_batches_of_a_stream():
+    X, y = imbalanced(300)
+    svm = LinearSVM(intercept=0.5, random_state=0)
+    for start in range(0, 300, 100):
+        svm.partial_fit(X[start : start + 100], y[start : start + 100], classes=[-1, 1])
+        assert svm.intercept_[0] == 0.5
