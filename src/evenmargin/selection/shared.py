@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterable
-from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import isfinite
@@ -59,8 +58,8 @@ from ..solvers import _SMO_UP_TO, SMO
 from ..solvers.gram import SMALL
 from ..solvers.one_vs_rest import Task, binary_task, effective_C, one_vs_rest
 from ..solvers.price_paths import Square, solve_paths
-from ..weights import minority_is_positive
-from ..zsvm import ZAdjustedClassifier
+from ..weights import minority_is_positive, prices_are_usable
+from ..zsvm import ZAdjustedClassifier, adjusted_scores, best_choice, check_choices
 from .scoring import quick_scores
 from .trials import Sheet, Trials
 
@@ -74,8 +73,6 @@ _ADJUSTMENTS = ("method", "metric", "search", "place", "z_max")
 _COARSE = 1e-4
 # What rounding of kernel values may do to a score, at most.
 _NOISE = 0.05
-# The largest price of a row, as in `_binary.py`.
-_LARGEST_PRICE = 1e60
 # The share of a device's free memory that a kernel matrix may take there.
 _SHARE = 0.6
 
@@ -190,7 +187,7 @@ def _cell(recipe: Recipe, params: dict[str, Any], prefix: str) -> tuple[float, f
         own = {name: params.get(name, getattr(recipe.adjusted, name)) for name in _ADJUSTMENTS}
         adjuster = ZAdjustedClassifier(recipe.machine, **own)
         validate_parameters(adjuster)
-        adjuster._check_choices(recipe.machine)
+        check_choices(adjuster, recipe.machine)
         get_metric(adjuster.metric)
     return float(C), None if alpha is None else float(alpha), adjuster
 
@@ -468,7 +465,7 @@ def _paths(job: Job, K: Any, prices: Array) -> tuple[Array, Array, Array]:
     for task in job.tasks:
         price = np.zeros((prices.size, n))
         price[:, job.train] = np.outer(prices, task.price)
-        if not (price[:, job.train].min() > 0 and price.max() < _LARGEST_PRICE):
+        if not prices_are_usable(price[:, job.train]):
             raise NotShared
         labels = np.ones(n)
         labels[job.train] = task.labels
@@ -513,7 +510,7 @@ def _adjusted(job: Job, places: Index, scores: Array, intercepts: Array, ups: Ar
     positive = y == job.classes[minority]
     found = np.empty((places.size, job.rows.n))
     for cell, (place, (_, _, _, adjuster)) in enumerate(zip(places, job.recipe.cells, strict=True)):
-        adjuster, score = copy(adjuster), scores[place]  # other folds have it too
+        score = scores[place]
         if adjuster.method == "z":
             up, b = ups[place], intercepts[place]
             parts: tuple[Array, ...] = (up, score - up) if minority == 1 else (up + b - score, -(up + b))
@@ -521,10 +518,8 @@ def _adjusted(job: Job, places: Index, scores: Array, intercepts: Array, ups: Ar
             score = score.astype(job.rows.X.dtype).astype(np.float64)
             parts = (score if minority == 1 else -score,)
         chosen = tuple(part[job.counted] for part in parts)
-        adjuster._choose(chosen, positive, weights, get_metric(adjuster.metric), job.recipe.machine)
-        with np.errstate(over="ignore"):
-            moved = adjuster.z_ * parts[0] + parts[1] if adjuster.method == "z" else parts[0] - adjuster.threshold_
-        found[cell] = moved if minority == 1 else np.where(moved == 0.0, np.nextafter(0.0, 1.0), -moved)
+        best = best_choice(adjuster, chosen, positive, weights, get_metric(adjuster.metric), job.recipe.machine)
+        found[cell] = adjusted_scores(parts, best[0], minority)
     return found
 
 
