@@ -50,10 +50,12 @@ from ._input.entry import Classifier, kind_of, on_device
 from ._util.typing import Array, Index, Mask, MatrixLike, VectorLike
 from .adjust import BestThreshold, BestZ, best_threshold, best_z
 from .kernels import get_kernel, kernel_dot
-from .metrics import Metric, get_metric
+from .metrics import get_metric
 from .weights import minority_is_positive
 
 __all__ = ["ZAdjustedClassifier"]
+
+Best = BestZ | BestThreshold
 
 _TILE = 2**22  # kernel values at a time: 32 MB
 _RESOLUTION = 1e-12  # rows whose scores are closer differ by rounding only
@@ -215,7 +217,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         -------
         self
         """
-        estimator, metric = self._estimator(), get_metric(self.metric)
+        estimator = self._estimator()
         check_choices(self, estimator)
         refuse_dask(X)
         X, y = indexable(X, to_host(y))
@@ -232,7 +234,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         held_out = self._held_out(estimator, X, y, kept, params, split_params, minority)
         fitted, X, rows = self._fit_machine(estimator, X, y, kept, params, classes)
         parts, rows = held_out or (parts_of_score(self.method, fitted, X, minority), rows)
-        best = best_choice(self, parts, y[rows] == classes[minority], weight[rows], metric, fitted)
+        best = best_choice(self, parts, y[rows] == classes[minority], weight[rows], fitted)
         self._keep(best, fitted, classes, minority)
         return self
 
@@ -363,7 +365,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
             )
         return fitted, X, rows
 
-    def _keep(self, best: BestZ | BestThreshold, fitted: BaseEstimator, classes: NDArray[Any], minority: int) -> None:
+    def _keep(self, best: Best, fitted: BaseEstimator, classes: NDArray[Any], minority: int) -> None:
         for stale in ("z_", "threshold_", "n_features_in_", "feature_names_in_"):
             self.__dict__.pop(stale, None)
         setattr(self, "z_" if isinstance(best, BestZ) else "threshold_", best[0])
@@ -378,6 +380,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
 
 def check_choices(adjuster: ZAdjustedClassifier, estimator: BaseEstimator) -> None:
     """Whether the estimator can be adjusted as the adjuster's parameters say."""
+    get_metric(adjuster.metric)
     name = type(unfrozen(estimator)).__name__
     if adjuster.method == "z" and not _can_split(estimator):
         raise ValueError(
@@ -394,20 +397,14 @@ def check_choices(adjuster: ZAdjustedClassifier, estimator: BaseEstimator) -> No
 
 
 def best_choice(
-    adjuster: ZAdjustedClassifier,
-    parts: tuple[Array, ...],
-    positive: Mask,
-    weight: Array,
-    metric: Metric,
-    fitted: BaseEstimator,
-) -> BestZ | BestThreshold:
+    adjuster: ZAdjustedClassifier, parts: tuple[Array, ...], positive: Mask, weight: Array, fitted: BaseEstimator
+) -> Best:
     """The adjuster's choice of z or of the threshold, with a warning where none changes the metric."""
+    metric = get_metric(adjuster.metric)
     options: dict[str, Any] = {"place": adjuster.place, "resolution": _RESOLUTION}
     if adjuster.method == "z":
         p, q = parts
-        best: BestZ | BestThreshold = best_z(
-            p, q, positive, metric, weight, search=adjuster.search, z_max=adjuster.z_max, **options
-        )
+        best: Best = best_z(p, q, positive, metric, weight, search=adjuster.search, z_max=adjuster.z_max, **options)
         unchanged, whole = "z = 1 leaves the machine as it was", (0.0, math.inf)
     else:
         neutral = 0.0 if hasattr(fitted, "decision_function") else 0.5

@@ -53,7 +53,6 @@ from ..density.weights import _power
 from ..kernel import KernelSVM
 from ..kernels import RBF, Laplacian, Linear, Poly, centre_of, get_kernel, kernel_matrix, prepared, reach
 from ..losses import Hinge, SquaredHinge, get_loss
-from ..metrics import get_metric
 from ..solvers import _SMO_UP_TO, SMO
 from ..solvers.gram import SMALL
 from ..solvers.one_vs_rest import Task, binary_task, effective_C, one_vs_rest
@@ -188,7 +187,6 @@ def _cell(recipe: Recipe, params: dict[str, Any], prefix: str) -> tuple[float, f
         adjuster = ZAdjustedClassifier(recipe.machine, **own)
         validate_parameters(adjuster)
         check_choices(adjuster, recipe.machine)
-        get_metric(adjuster.metric)
     return float(C), None if alpha is None else float(alpha), adjuster
 
 
@@ -518,7 +516,7 @@ def _adjusted(job: Job, places: Index, scores: Array, intercepts: Array, ups: Ar
             score = score.astype(job.rows.X.dtype).astype(np.float64)
             parts = (score if minority == 1 else -score,)
         chosen = tuple(part[job.counted] for part in parts)
-        best = best_choice(adjuster, chosen, positive, weights, get_metric(adjuster.metric), job.recipe.machine)
+        best = best_choice(adjuster, chosen, positive, weights, job.recipe.machine)
         found[cell] = adjusted_scores(parts, best[0], minority)
     return found
 
