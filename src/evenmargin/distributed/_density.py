@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from .._input.checks import check_weights, seed_from
 from .._util.typing import Floats, Index, MatrixLike, VectorLike
-from ..density import SCHEMES
-from ..density.weights import _power, draw_waves, fourier_phases, fourier_spread, lost_among, precision_for
+from ..density.fourier import draw_waves, fourier_phases, fourier_spread
+from ..density.schemes import densities, lost_among, scheme_name, scheme_weights
+from ..density.weights import precision_for
 from ..kernels import RBF
 from ._engine import Engine, Parts, reduced
 from ._moments import Extent, Moments, added
@@ -72,11 +73,8 @@ class Rule:
             found[:, 0] = (1.0 + drawn) / self.mean
             return found
         sums, errors = fourier_spread(block.X, self.centre, self.waves(), self.codes(block), self.phase)
-        sums *= self.largest
-        sums[weight == 0] += 1.0
-        if self.classes.size == 1:
-            sums = np.maximum(sums, np.where(weight > 0, weight, 1.0))
-        given = np.maximum(sums, 0.0) if self.scheme == "same_class" else _power(sums, self.scheme, weight)
+        sums = densities(sums, weight, self.largest, one_class=self.classes.size == 1)
+        given = scheme_weights(sums, self.scheme, weight)
         found[:, 0], found[:, 1], found[:, 2] = given / self.mean, sums, self.largest * errors
         return found
 
@@ -129,7 +127,7 @@ class Given:
 
 def fit_density(estimator: Any, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> list[Any]:
     """Fit a `DensityWeights`; returns which classes are left without any weight."""
-    scheme = estimator.scheme if isinstance(estimator.scheme, str) else SCHEMES[estimator.scheme - 1]
+    scheme = scheme_name(estimator.scheme)
     if estimator.method == "exact" and scheme != "random":
         raise ValueError("method='exact' takes all pairs of rows: on dask collections choose method='fourier'.")
     if scheme != "same_class":

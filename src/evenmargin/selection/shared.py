@@ -48,8 +48,9 @@ from .._input.checks import (
 from .._input.entry import enter
 from .._util.threads import Workers
 from .._util.typing import Array, Index, MatrixLike
-from ..density import SCHEMES, DensityWeights, density_weights
-from ..density.weights import _power
+from ..density import DensityWeights, density_weights
+from ..density.schemes import normalized, scheme_name, scheme_weights
+from ..density.weights import fit_in_memory
 from ..kernel import KernelSVM
 from ..kernels import RBF, Laplacian, Linear, Poly, centre_of, get_kernel, kernel_matrix, prepared, reach
 from ..losses import Hinge, SquaredHinge, get_loss
@@ -429,21 +430,17 @@ class Desk:
         """The machine's density weights; schemes with the same γ share their sums."""
         rule = machine.density if isinstance(machine.density, DensityWeights) else DensityWeights(machine.density)
         validate_parameters(rule)
-        scheme = rule.scheme if isinstance(rule.scheme, str) else SCHEMES[rule.scheme - 1]
+        scheme = scheme_name(rule.scheme)
         if rule.method != "exact" or scheme == "random":
             return np.asarray(density_weights(machine.density, rows.X[own], y, weight, seed_from(machine.random_state)))
         signed = scheme == "same_class"
 
         def sums() -> Array:
-            plain = DensityWeights("same_class" if signed else "density", gamma=rule.gamma)
-            plain._fit(enter(rows.X[own], rule.device)[0], y, weight)
-            return plain.density_
+            plain = DensityWeights("same_class" if signed else "density", gamma=rule.gamma, device=rule.device)
+            return fit_in_memory(plain, rows.X[own], y, weight).density_
 
         s = self.once((id(rows), fold, rule.gamma, signed), sums)
-        found = np.maximum(s, 0.0) if signed else _power(s, scheme, weight)
-        if rule.normalize == "mean":
-            found = found / found.max()
-            found = found / np.average(found, weights=weight)
+        found = normalized(scheme_weights(s, scheme, weight), rule.normalize, weight)
         return np.asarray(found, dtype=np.float64)
 
 
