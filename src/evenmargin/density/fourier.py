@@ -36,7 +36,7 @@ def fourier_on_host(
 
 
 def draw_waves(kernel: Any, width: int, count: int, seed: int, dtype: Any) -> Floats:
-    """Frequencies ω as columns; the same wherever they are drawn."""
+    """Frequencies ω as columns, the same ones wherever they are drawn."""
     waves = np.random.default_rng(seed).standard_normal((width, count))
     return (kernel.scale() * waves).astype(dtype)
 
@@ -64,7 +64,7 @@ def fourier_phases(
 def fourier_spread(
     X: MatrixLike, centre: Array | None, waves: Floats, codes: Index, phase: Array
 ) -> tuple[Array, Array]:
-    """The densities of rows, given the phases of all rows: of the own class less the others, and standard errors."""
+    """Own class less the others for every row, given the phases of all rows, with standard errors."""
     n, count = codes.size, waves.shape[1]
     starts, size, step = _wave_blocks(n, count)
     total = (2.0 * phase - phase.sum(axis=0)).astype(waves.dtype)
@@ -86,7 +86,7 @@ def fourier_spread(
 
 
 def _wave_blocks(n: int, count: int) -> tuple[range, int, int]:
-    """Where blocks of rows start, their rows, and rows at a time."""
+    """Where blocks of rows start, the rows in a block, and the rows computed at a time."""
     step = max(16, _WAVES // count)
     size = step * max(1, -(-n // (_BLOCKS * step)))
     return range(0, n, size), size, step

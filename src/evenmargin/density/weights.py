@@ -41,16 +41,16 @@ from .schemes import SCHEMES, densities, lost_among, normalized, scheme_name, sc
 
 __all__ = ["DensityWeights", "density_weights", "fit_in_memory", "precision_for"]
 
-_LOST = 1e-4  # error of an exponent that is too large
+_LOST = 1e-4  # the error of an exponent from which distances have lost their digits
 
 
 class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
     """Sample weights from the density around each row (generalized weighted loss, GWL).
 
-    s_i = Σ_j exp(−γ‖x_i − x_j‖²) is large where rows are many. The weights are a
-    function of it, for any estimator whose `fit` takes `sample_weight`. They
-    multiply C there: without `normalize`, s reaches n and s² reaches n², so
-    that C must be chosen anew for each scheme.
+    s_i = Σ_j exp(−γ‖x_i − x_j‖²) is large where many rows are close together. The
+    weights are a function of it, for any estimator whose `fit` takes `sample_weight`.
+    They multiply C there: without `normalize`, s reaches n and s² reaches n², so
+    that C must be chosen separately for each scheme.
 
     Parameters
     ----------
@@ -64,63 +64,63 @@ class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
         5. "inverse": 1/s
         6. "inverse_square": 1/s²
         7. "same_class": the density of the row's own class less that of the
-           others, cut at 0. A weight of 0 is no row.
-        8. "random": 1 + U[0, 1), which knows nothing of the data: a control.
+           others, cut at 0. A row of weight 0 is ignored in training.
+        8. "random": 1 + U[0, 1), which does not depend on the data: a control.
 
-        1 to 3 trust rows in a crowd, 4 to 6 rows on their own.
+        1 to 3 emphasise rows in dense regions, 4 to 6 isolated rows.
     gamma : float, "scale" or "auto", default="scale"
         γ, as in `SVC`: "scale" is 1/(d · variance of all entries), counting
         sample weights, "auto" 1/d.
     normalize : {"mean"} or None, default=None
-        "mean": divided by their mean, counting sample weights. None: as they
-        are, as in the paper.
+        "mean": divided by their mean, counting sample weights. None: not
+        normalized, as in the paper.
     method : {"exact", "fourier"}, default="exact"
-        "exact": all n²/2 kernel values, computed in tiles and forgotten.
+        "exact": all n²/2 kernel values, computed in tiles that are not kept.
         "fourier": random Fourier features, in a time of n · n_components. The
         standard error of s_i/n is at most √(1/(2 · n_components)), and about
         √(s̄/(2 · n_components · n)), s̄ the mean of s, where few rows are near;
         `density_error_` is the measured one of s_i. s_i cannot be below 1, as j = i
-        counts, and is cut there (at the row's sample weight, where it has one).
-        So this is good for rows in a crowd and says little of rows on their own.
+        counts, and is cut there (at the row's sample weight, if there is one). So
+        this works well in dense regions and says little about isolated rows.
     n_components : int, default=1000
         Frequencies of method="fourier"; n_components · n_features numbers are held.
     random_state : int, RandomState or None, default=None
         For scheme="random" and method="fourier".
     device : None, "cpu", "cuda" or "cuda:0", default=None
-        Where to compute. None: where X is, which is a GPU for a CUDA tensor. The
-        weights of a tensor are a tensor on its device. As `density` of a machine that
+        Where to compute. None: where X is, which is a GPU for a CUDA tensor. If X is a
+        tensor, the weights are a tensor on its device. As `density` of a machine that
         runs on a GPU they are computed there, with its rows, whatever is given here.
 
     Attributes
     ----------
     weights_ : ndarray of shape (n_samples,)
-        The weights, without `sample_weight`: multiply by it where there is one. Of a
-        dask array this and the next two are lazy arrays with its chunks, of a dask
-        frame series with its index. An estimator that has such cannot be saved: save
-        what they are computed to.
+        The weights, without `sample_weight`: multiply by it if there is one. After a
+        fit to a dask array, this and the next two are lazy arrays with its chunks,
+        after a fit to a dask frame, series with its index. An estimator that holds
+        these cannot be saved: save the computed values.
     density_ : ndarray of shape (n_samples,)
-        s_i, or for "same_class" sy_i before the cut; not there for "random".
+        s_i, or for "same_class" sy_i before the cut; absent for "random".
     density_error_ : ndarray of shape (n_samples,)
-        For method="fourier": the standard error of `density_`, as seen in the
-        spread over frequencies; NaN for one frequency.
+        For method="fourier": the standard error of `density_`, estimated from the
+        spread over frequencies; NaN with a single frequency.
     gamma_ : float
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 
     Notes
     -----
-    float32 rows are computed in float32, which is several times as fast and good
-    for about six digits, unless γ‖x‖² is so large that digits would be lost. The
-    answer is the same for any number of threads.
+    Densities of float32 rows are computed in float32, which is several times as fast
+    and accurate to about six digits, unless γ‖x‖² is so large that digits would be lost.
+    The result is the same for any number of threads.
 
-    On a GPU rows of either type are computed in float32, s_i with an error of at
-    most 1e-5 of itself, tested against float64 on standardised columns and γ as
-    "scale". It grows with γ‖x‖², measured from the mean row, to 4e-4 at 800; beyond, all is
-    in float64. The memory it takes there is X, once more X in float32, and tiles of 64 MB.
-    The fused kernel for CUDA has no tiles. It holds X a third time, as pairs of halves (4
-    bytes a number, the columns padded to 16 or more), some 30 bytes for each row, and 4
-    bytes for each row and every 65 536 rows to be summed (more of them for few rows, so
-    that no processor idles).
+    On a GPU densities are computed in float32 for rows of either type. The relative
+    error of s_i is at most 1e-5, tested against float64 on standardised columns with
+    gamma="scale". It grows with γ‖x‖², measured from the mean row, to 4e-4 at 800; beyond
+    that, everything is in float64. The memory needed there is X, a copy of X in float32,
+    and tiles of 64 MB. The fused kernel for CUDA has no tiles. It holds X a third time,
+    as pairs of halves (4 bytes a number, the columns padded to 16 or more), some 30 bytes
+    for each row, and 4 bytes for each row and every 65 536 rows to be summed (more of
+    them for few rows, so that no processor idles).
 
     References
     ----------
@@ -165,7 +165,7 @@ class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
         normalize: str | None = None,
         method: str = "exact",
         n_components: int = 1000,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         device: str | None = None,
     ) -> None:
         self.scheme = scheme
@@ -183,15 +183,14 @@ class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like, CSR matrix, tensor, dask array or dask frame of shape (n_samples, n_features)
-            Dask collections need method="fourier". They have the weights that a fit in
-            memory finds from the same `random_state`, up to rounding; but for
-            scheme="random", which draws others.
+            Dask collections need method="fourier". Their weights are those of a fit in
+            memory with the same `random_state`, up to rounding, except for
+            scheme="random", which draws different ones.
         y : array-like of shape (n_samples,), default=None
-            Classes, two or more, for scheme="same_class"; not looked at otherwise.
+            Classes, two or more, for scheme="same_class"; ignored otherwise.
         sample_weight : array-like of shape (n_samples,), default=None
-            A weight of 2 is the same as a row twice. A row of weight 0 is no row
-            to the others; its own weight is the one it would have if it were
-            there once.
+            A weight of 2 counts the row twice. The other rows ignore a row of weight
+            0; its own weight is the one it would have if it were there once.
 
         Returns
         -------
@@ -213,7 +212,7 @@ class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> list[Any]:
-        """The weights as NumPy, and which classes are left without any; X is on the host or `arrays.Rows`."""
+        """Sets the weights, as NumPy, and returns the classes left without any; X is on the host or `arrays.Rows`."""
         scheme = scheme_name(self.scheme)
         signed = scheme == "same_class"
         if signed and y is None:
@@ -295,7 +294,13 @@ def fit_in_memory(rule: DensityWeights, X: MatrixLike, y: VectorLike, weight: Ar
 
 
 def density_weights(
-    density: Any, X: MatrixLike, y: NDArray[Any], weight: Array, seed: int, *, classes: bool = True
+    density: DensityWeights | str | int | None,
+    X: MatrixLike,
+    y: NDArray[Any],
+    weight: Array,
+    seed: int,
+    *,
+    classes: bool = True,
 ) -> Array | None:
     """The weights for an estimator's parameter `density`: None without one; no class may lose all its weight."""
     if density is None:
