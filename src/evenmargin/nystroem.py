@@ -289,7 +289,7 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
             return _even_counts(sizes, total)
         return _proportional_counts(sizes, share, total)
 
-    def _normalization(self, dtype: Any) -> Array:
+    def _normalization(self, dtype: np.dtype[Any]) -> Array:
         """diag(λ)^(−1/2) · Uᵀ of the landmarks' kernel matrix, without directions that are lost in rounding."""
         L = arrays.to_host(self.components_)  # on the host, as another rounding may flip the signs of eigenvectors
         if isinstance(self.kernel_, Precomputed):

@@ -33,7 +33,7 @@ _RULES: dict[str, Callable[[Array], Array]] = {"balanced": _balanced, "inverse":
 
 
 def row_costs(
-    class_weight: Any,
+    class_weight: str | Mapping[Any, float] | Callable[[Array], Any] | None,
     labels: NDArray[Any],
     positive: Mask,
     sample_weight: Array,

@@ -50,7 +50,7 @@ from ._input.entry import Classifier, kind_of, on_device
 from ._util.typing import Array, Index, Mask, MatrixLike, VectorLike
 from .adjust import BestThreshold, BestZ, best_threshold, best_z
 from .kernels import get_kernel, kernel_dot
-from .metrics import get_metric
+from .metrics import MetricLike, get_metric
 from .weights import minority_is_positive
 
 __all__ = ["ZAdjustedClassifier"]
@@ -177,10 +177,10 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
 
     def __init__(
         self,
-        estimator: Any = None,
+        estimator: BaseEstimator | None = None,
         *,
         method: str = "z",
-        metric: Any = "gmean",
+        metric: MetricLike = "gmean",
         search: str = "exact",
         place: str = "upper",
         z_max: float | None = None,
@@ -232,7 +232,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
             )
         minority = int(minority_is_positive(y == classes[1], weight))
         held_out = self._held_out(estimator, X, y, kept, params, split_params, minority)
-        fitted, X, rows = self._fit_machine(estimator, X, y, kept, params, classes)
+        fitted, X, rows = self._fit_machine(estimator, X, y, kept, params)
         parts, rows = held_out or (parts_of_score(self.method, fitted, X, minority), rows)
         best = best_choice(self, parts, y[rows] == classes[minority], weight[rows], fitted)
         self._keep(best, fitted, classes, minority)
@@ -303,7 +303,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         svm = KernelSVM()
         return svm.set_fit_request(sample_weight=True) if get_config()["enable_metadata_routing"] else svm
 
-    def _route(self, estimator: Any, weight: Array | None, fit_params: dict[str, Any]) -> tuple[Any, Any]:
+    def _route(self, estimator: BaseEstimator, weight: Array | None, fit_params: dict[str, Any]) -> tuple[Any, Any]:
         """What goes to the estimator's `fit` and to the splitter."""
         if get_config()["enable_metadata_routing"]:
             routed = process_routing(self, "fit", sample_weight=weight, **fit_params)
@@ -326,8 +326,8 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         X: MatrixLike,
         y: NDArray[Any],
         kept: Index,
-        params: Any,
-        split_params: Any,
+        params: dict[str, Any],
+        split_params: dict[str, Any],
         minority: int,
     ) -> tuple[tuple[Array, ...], Index] | None:
         """The parts of the scores of held-out rows, and which rows these are; rows of weight 0 are left out."""
@@ -347,7 +347,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         return parts, np.concatenate([test for _, test in folds])
 
     def _fit_machine(
-        self, estimator: BaseEstimator, X: MatrixLike, y: NDArray[Any], kept: Index, params: Any, classes: NDArray[Any]
+        self, estimator: BaseEstimator, X: MatrixLike, y: NDArray[Any], kept: Index, params: dict[str, Any]
     ) -> tuple[Any, MatrixLike, Index]:
         """The machine, fitted to the rows with a weight; and the rows whose scores it is asked for."""
         rows = kept
@@ -358,6 +358,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
                 params = check_method_params(X, params, indices=kept)
                 X, _ = safe_split(estimator, X, y, kept)
         fitted = estimator if self._prefit else clone(estimator).fit(X, y[rows], **params)
+        classes = np.unique(y[kept])
         if not np.array_equal(fitted.classes_, classes):
             raise ValueError(
                 f"The estimator knows the classes {np.asarray(fitted.classes_).tolist()}, but y has "
@@ -442,7 +443,7 @@ def _fold(
     return parts_of_score(method, estimator, X_test, minority)
 
 
-def parts_of_score(method: str, estimator: Any, X: MatrixLike, minority: int) -> tuple[Array, ...]:
+def parts_of_score(method: str, estimator: BaseEstimator, X: MatrixLike, minority: int) -> tuple[Array, ...]:
     """(p, q), or the score alone for "threshold", with classes_[minority] as the positive class."""
     if method == "threshold":
         if hasattr(estimator, "decision_function"):
@@ -453,7 +454,7 @@ def parts_of_score(method: str, estimator: Any, X: MatrixLike, minority: int) ->
     return (up, down + intercept) if minority == 1 else (-down, -(up + intercept))
 
 
-def unfrozen(estimator: Any) -> Any:
+def unfrozen(estimator: BaseEstimator) -> Any:
     """The estimator inside any number of `FrozenEstimator`."""
     return unfrozen(estimator.estimator) if isinstance(estimator, FrozenEstimator) else estimator
 
@@ -465,7 +466,7 @@ def _can_split(estimator: BaseEstimator) -> bool:
     return hasattr(estimator, "_split_decision") or isinstance(estimator, SVC | NuSVC)
 
 
-def split_decision(estimator: Any, X: MatrixLike) -> tuple[Array, Array, float]:
+def split_decision(estimator: BaseEstimator, X: MatrixLike) -> tuple[Array, Array, float]:
     """Terms of positive coefficients, of negative ones, and the intercept: their sum is the decision function."""
     estimator = unfrozen(estimator)
     if isinstance(estimator, Pipeline):
@@ -473,12 +474,12 @@ def split_decision(estimator: Any, X: MatrixLike) -> tuple[Array, Array, float]:
             if step is not None and step != "passthrough" and not hasattr(step, "fit_resample"):
                 X = step.transform(X)
         return split_decision(estimator.steps[-1][1], X)
-    own = hasattr(estimator, "_split_decision")
-    up, down, intercept = estimator._split_decision(X) if own else _svc_split(estimator, X)
+    split = getattr(estimator, "_split_decision", None)
+    up, down, intercept = _svc_split(estimator, X) if split is None else split(X)
     return np.asarray(up, dtype=np.float64), np.asarray(down, dtype=np.float64), float(np.squeeze(intercept))
 
 
-def _svc_split(svc: Any, X: MatrixLike) -> tuple[Array, Array, float]:
+def _svc_split(svc: SVC | NuSVC, X: MatrixLike) -> tuple[Array, Array, float]:
     """The same for scikit-learn's SVC with two classes, whose positive coefficients mean classes_[1]."""
     coef = svc.dual_coef_.toarray() if issparse(svc.dual_coef_) else np.asarray(svc.dual_coef_)
     signed = np.column_stack([np.maximum(coef.ravel(), 0.0), np.minimum(coef.ravel(), 0.0)])

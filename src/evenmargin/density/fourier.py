@@ -12,15 +12,16 @@ A kernel value k has the standard error (1 − k²)/√(2D), so that of s_i/n is
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from .._device import arrays, products
 from .._util.threads import Workers
 from .._util.typing import Array, Floats, Index, MatrixLike
-from ..kernels import Linear
+from ..kernels import RBF, Linear
 
 __all__ = ["draw_waves", "fourier_on_device", "fourier_on_host", "fourier_phases", "fourier_spread"]
 
@@ -35,7 +36,7 @@ def fourier_on_host(
     return fourier_spread(X, centre, waves, codes, fourier_phases(X, centre, waves, codes, share, int(codes.max()) + 1))
 
 
-def draw_waves(kernel: Any, width: int, count: int, seed: int, dtype: Any) -> Floats:
+def draw_waves(kernel: RBF, width: int, count: int, seed: int, dtype: DTypeLike) -> Floats:
     """Frequencies ω as columns, the same ones wherever they are drawn."""
     waves = np.random.default_rng(seed).standard_normal((width, count))
     return (kernel.scale() * waves).astype(dtype)
@@ -145,7 +146,7 @@ class _Angles:
     def put(self, numbers: NDArray[Any], dtype: Any = None) -> Any:
         return arrays.put(numbers, self.device, dtype)
 
-    def each(self, task: Any) -> None:
+    def each(self, task: Callable[[slice, slice, Any, Any], None]) -> None:
         """task(rows, frequencies, cosines, sines) for every tile."""
 
         def tile(i: slice, j: slice, angle: Any) -> None:

@@ -18,7 +18,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from sklearn.base import BaseEstimator, clone
 
 from .._device import arrays, products
@@ -275,7 +275,7 @@ class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
         return densities(sums, weight, largest, one_class=not codes.any())
 
 
-def precision_for(kernel: RBF, far: float, dtype: Any) -> np.dtype[Any]:
+def precision_for(kernel: RBF, far: float, dtype: DTypeLike) -> np.dtype[Any]:
     """The given dtype, or float64 if it has too few digits for rows that are this `far` apart (see `reach`)."""
     if far * np.finfo(dtype).eps >= _LOST:
         dtype = np.float64

@@ -9,23 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincc
 
+from .. import metrics
 from .._input.scores import as_real
 from .._util.typing import Array, Mask
-from ..metrics import (
-    MCC,
-    TOLERANCE,
-    BalancedAccuracy,
-    CostMatrix,
-    FBeta,
-    GMean,
-    Metric,
-    MetricLike,
-    get_metric,
-    metric_values,
-    rate,
-    recall,
-    specificity,
-)
+from ..metrics import CostMatrix, Metric, MetricLike
 
 __all__ = ["Floor", "Objective", "ObjectiveLike", "get_objective"]
 
@@ -48,7 +35,7 @@ class Floor:
     def attained(self, tp: Array, fn: Array, fp: Array) -> Array:
         """The rate, or the confidence that it is above the floor; NaN where no row is flagged."""
         misses = fn if self.rate == "recall" else fp
-        share = rate(tp, misses)
+        share = metrics.rate(tp, misses)
         if self.confidence is None:
             return share
         return np.where(np.isnan(share), np.nan, betaincc(np.maximum(tp, 1e-12), misses + 1.0, self.level))
@@ -56,7 +43,7 @@ class Floor:
     @property
     def needed(self) -> float:
         """What `attained` must reach."""
-        return (self.level if self.confidence is None else self.confidence) * (1.0 - TOLERANCE)
+        return (self.level if self.confidence is None else self.confidence) * (1.0 - metrics.TOLERANCE)
 
 
 @dataclass(frozen=True)
@@ -81,7 +68,7 @@ class Objective:
         return self.name
 
     def __call__(self, tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
-        return metric_values(self.metric, (tp, fn, fp, tn), "objective")
+        return metrics.metric_values(self.metric, (tp, fn, fp, tn), "objective")
 
     @property
     def has_floor(self) -> bool:
@@ -150,7 +137,7 @@ def get_objective(objective: ObjectiveLike) -> Objective:
         make = _floor_objective if {"recall", "precision"} & set(objective) else _cost_objective
         return make(dict(objective))
     try:
-        metric = get_metric(objective)
+        metric = metrics.get_metric(objective)
     except ValueError as error:
         if isinstance(objective, list | tuple | np.ndarray):
             raise ValueError(f"objective: {error}") from None
@@ -164,13 +151,13 @@ def get_objective(objective: ObjectiveLike) -> Objective:
 
 def _in_words(metric: Metric) -> str:
     match metric:
-        case GMean():
+        case metrics.GMean():
             return "G-mean"
-        case BalancedAccuracy():
+        case metrics.BalancedAccuracy():
             return "balanced accuracy"
-        case MCC():
+        case metrics.MCC():
             return "Matthews correlation"
-        case FBeta():
+        case metrics.FBeta():
             return f"F{metric.beta:g}"
         case CostMatrix():
             (tn, fp), (fn, tp) = metric.costs
@@ -213,5 +200,5 @@ def _floor_objective(floor: dict[str, float]) -> Objective:
             f"and the {name} below 1, which no sample can make certain."
         )
     sure = "" if confidence is None else f" with {100 * confidence:g} % confidence"
-    metric = specificity if name == "recall" else recall
+    metric = metrics.specificity if name == "recall" else metrics.recall
     return Objective(f"{name} of at least {100 * level:g} %{sure}", metric, Floor(name, level, confidence))
