@@ -259,8 +259,8 @@ SET_ASIDE = [
         *[({"stopping": AUCHalting(every=10, validation=rows)}, says) for rows, says in SET_ASIDE],
         *[({name: bad}, f"'{name}' parameter .* must be .* in the range")
           for name in ("C", "alpha", "max_iter", "tol") for bad in (-1, NAN, INF, *[0] * (name != "tol"))],
-        *[({"loss": Blinex(a=bad)}, "Blinex.* is no loss: a must be finite and not 0") for bad in (0, NAN, INF, "x")],
-        *[({"loss": Blinex(b=bad)}, "Blinex.* is no loss: .* b finite and above 0") for bad in (-1, 0, NAN)],
+        *[({"loss": Blinex(a=bad)}, "Blinex.*valid loss: a must be finite and not 0") for bad in (0, NAN, INF, "x")],
+        *[({"loss": Blinex(b=bad)}, "Blinex.*valid loss: .* b finite and above 0") for bad in (-1, 0, NAN)],
         ({"solver": "dual_cd", "loss": "log"}, "needs a loss with 'dual_box'.* take this loss: 'newton', 'lbfgs'"),
         ({"solver": "newton", "loss": "blinex"}, "needs a loss with 'conjugate'.* take this loss: 'lbfgs', 'pegasos'"),
         ({"solver": "lbfgs", "loss": "hinge"}, "needs a loss with 'curvature'.* take this loss: 'newton', 'dual_cd'"),

@@ -22,8 +22,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from evenmargin._util import threads
-from evenmargin.density import SCHEMES, DensityWeights
-from evenmargin.density import weights as density_module
+from evenmargin.density import SCHEMES, DensityWeights, exact
 
 X, Y = imbalanced(n=90, d=5, ratio=0.8, seed=3)
 THREE = np.array(["one", "two", "three"])[np.digitize(X[:, 0], np.quantile(X[:, 0], [0.3, 0.6]))]
@@ -72,7 +71,7 @@ def test_every_pair_of_blocks_is_taken_once(n, monkeypatch):
     rows, weight = many(n), np.random.default_rng(1).uniform(0.5, 2, n)
     expected = rbf_kernel(rows, gamma=0.5) @ weight
     for blocks in (1, 2, 3, 32):
-        monkeypatch.setattr(density_module, "_BLOCKS", blocks)
+        monkeypatch.setattr(exact, "_BLOCKS", blocks)
         found = DensityWeights("density", gamma=0.5).fit(rows, sample_weight=weight)
         assert_allclose(found.density_, expected, rtol=1e-12)
 

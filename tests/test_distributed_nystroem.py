@@ -235,7 +235,7 @@ def broken(value):
         (lambda: fitted(broken(np.nan)), "Partition 2: Input X contains NaN"),
         (lambda: fitted(broken(np.inf)), "Partition 2: Input X contains infinity"),
         (lambda: fitted(kernel="precomputed"), "kernel='precomputed' is a matrix of all rows"),
-        (lambda: fitted(stratify={"x": 3}), r"stratify has labels \['x'\] that the rows have not"),
+        (lambda: fitted(stratify={"x": 3}), r"stratify has labels \['x'\] that no row has"),
         (lambda: fitted(stratify={1: -2}), "can give 0 to .* landmarks, not -2"),
         (lambda: fitted(stratify={1: 3.5}), "can give 0 to .* landmarks, not 3.5"),
         (lambda: fitted(rows(), labels()[:-1]), "X has 600 rows and y has 599"),

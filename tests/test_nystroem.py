@@ -250,10 +250,10 @@ def test_the_polynomial_kernel_is_that_of_its_definition():
 @pytest.mark.parametrize(
     ("parameters", "y", "message"),
     [
-        ({"stratify": {2: 5}}, Y, r"stratify has labels \[2\] that the rows have not; they have \[-1, 1\]"),
+        ({"stratify": {2: 5}}, Y, r"stratify has labels \[2\] that no row has; choose among \[-1, 1\]"),
         ({"stratify": {1: 500}}, Y, f"class 1 can give 0 to {POSITIVE} landmarks, not 500"),
         ({"stratify": {1: 2.5}}, Y, "landmarks, not 2.5"),
-        ({"stratify": {1: 0}}, Y, "no landmark at all"),
+        ({"stratify": {1: 0}}, Y, "stratify asks for no landmarks"),
         ({"stratify": {1: 5}}, None, r"fit needs the classes of the rows: call fit\(X, y\)"),
         ({"stratify": "even"}, Y, "'stratify' parameter"),
         ({"n_components": 0}, Y, "'n_components' parameter"),

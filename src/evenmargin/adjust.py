@@ -2,7 +2,7 @@
 
 z-SVM (Imam, Ting and Kamruzzaman, "z-SVM: An SVM for Improved Classification of
 Imbalanced Data") splits the score of a machine into the pull p of the positive
-support vectors and the rest q, which holds the intercept, and strengthens p:
+support vectors and the rest q, which contains the intercept, and strengthens p:
 
     f(x, z) = z·p(x) + q(x),   z ≥ 0,   positive where f > 0.
 
@@ -14,22 +14,35 @@ best z of all, in O(n log n). A threshold is the same with s_i + shift instead.
 Rounding is part of the definition. fl(fl(z·p_i) + q_i) is monotone in z, so that
 row i changes sides exactly once among the floating-point numbers: after e_i, the
 last z on the old side. The metric is constant for e_k < z ≤ e_{k+1}, and every
-z in there attains it in the arithmetic that will be used to predict. That also
-settles the breakpoints themselves, where f = 0 is negative: if such a point can
-be written as a number, it is an interval of its own.
+z in that interval attains it in the arithmetic that will be used to predict. That
+also settles the breakpoints themselves, where f = 0 is negative: if such a point
+can be represented, it is an interval of its own.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ._input.scores import scores_of_two_classes
 from ._util.typing import Array, Mask
-from .metrics import MCC, METRICS, BalancedAccuracy, CostMatrix, FBeta, GMean, Metric, get_metric
+from .metrics import (
+    MCC,
+    METRICS,
+    TOLERANCE,
+    BalancedAccuracy,
+    CostMatrix,
+    FBeta,
+    GMean,
+    Metric,
+    MetricLike,
+    get_metric,
+    metric_values,
+)
 
 __all__ = [
     "MCC",
@@ -49,9 +62,8 @@ __all__ = [
 
 _PLACES = ("upper", "middle", "lower")
 _LARGEST = float(np.finfo(np.float64).max)
-_SMALLEST = 1e-100  # a z below it is 0: products would underflow, and rows part by that alone
-_TIE = 1e-12  # relative: what sums of weights may lose to rounding
-_MARGIN = 0.01  # of a plateau: how far from its end, so that other rounding does not leave it
+_SMALLEST = 1e-100  # a z below it counts as 0: products would underflow, which alone would separate rows
+_MARGIN = 0.01  # of a plateau: the distance from its end, so that different rounding does not leave it
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -78,7 +90,7 @@ def best_z(
     p: ArrayLike,
     q: ArrayLike,
     y: ArrayLike,
-    metric: Any = "gmean",
+    metric: MetricLike = "gmean",
     sample_weight: ArrayLike | None = None,
     *,
     search: str = "exact",
@@ -98,28 +110,27 @@ def best_z(
         A callable takes arrays of the weights tp, fn, fp and tn and returns an
         array to be maximised; where it is NaN it counts as worst.
     sample_weight : array-like of shape (n,), default=None
-        A weight of 2 is a row twice, a weight of 0 no row.
+        A weight of 2 counts the row twice; a row of weight 0 is ignored.
     search : {"exact", "golden"}, default="exact"
-        "golden" is the golden section search of the paper on [0, z_max]. It takes
-        the metric for unimodal, which it is not, and may miss the best z.
+        "golden" is the golden section search of the paper on [0, z_max]. It assumes
+        that the metric is unimodal, which it is not, and may miss the best z.
     place : {"upper", "middle", "lower"}, default="upper"
-        Where on the plateau of best z, for "exact". "upper" and "lower" keep 1 %
-        of its width from the end. Of several plateaus, "lower" takes the lowest
-        and the others the highest. Without an upper end, z is 1 % above the
-        lower one, or 1 if that is more.
+        Where on the plateau of best z, for "exact". "upper" and "lower" stay away
+        from the end by 1 % of its width. Of several plateaus, "lower" takes the
+        lowest and the others the highest. Without an upper end, z is 1 % above the
+        lower one, or 1 if that is larger.
     z_max : float or None, default=None
-        Upper end of the golden section search. None: past the last row that
+        Upper end of the golden section search. None: just past the last row that
         changes sides, as in the paper, and at least 1.
     resolution : float, default=0.0
-        Pass over plateaus narrower than this fraction of z: between rows whose
+        Skip plateaus narrower than this fraction of z: they lie between rows whose
         scores differ by rounding only.
 
     Returns
     -------
     BestZ
-        z, value and interval: each number from `interval[0]` to `interval[1]`
-        gives that value. Where no z changes the metric, z is 1 and the interval
-        (0, inf).
+        z, value and interval: every z from `interval[0]` to `interval[1]` gives
+        that value. Where no z changes the metric, z is 1 and the interval (0, inf).
 
     Examples
     --------
@@ -132,8 +143,7 @@ def best_z(
         raise ValueError(f"search={search!r} is unknown; choose 'exact' or 'golden'.")
     if z_max is not None and not 0 < z_max < math.inf:
         raise ValueError(f"z_max={z_max!r} must be a finite number above 0.")
-    positive, weight, (pull, rest) = _rows(y, sample_weight, p=p, q=q)
-    steps = _z_steps(pull, rest, positive, weight, get_metric(metric))
+    steps = _z_steps(y, sample_weight, metric, p, q)
     if search == "golden" and not steps.constant:
         last = max(1.0, float(steps.ends[-1]) * (1.0 + _MARGIN))
         z = _golden_section(steps, min(last if z_max is None else float(z_max), _LARGEST))
@@ -148,14 +158,14 @@ def best_z(
 def best_threshold(
     scores: ArrayLike,
     y: ArrayLike,
-    metric: Any = "gmean",
+    metric: MetricLike = "gmean",
     sample_weight: ArrayLike | None = None,
     *,
     place: str = "upper",
     neutral: float = 0.0,
     resolution: float = 0.0,
 ) -> BestThreshold:
-    """The threshold for which the rows with scores above it give the best metric.
+    """The threshold that gives the best metric when the rows with scores above it are flagged.
 
     Parameters
     ----------
@@ -168,10 +178,11 @@ def best_threshold(
         Where on the plateau of best thresholds. As in `best_z`, "upper" raises
         the scores: it is the *smallest* threshold that is as good.
     neutral : float, default=0.0
-        The threshold where none changes the metric, or where the plateau has one
-        end only and `neutral` is further inside than 1 % of the range of scores.
+        The threshold to return where none changes the metric, or where the plateau
+        has one end only and `neutral` is further inside it than 1 % of the range of
+        scores.
     resolution : float, default=0.0
-        Pass over plateaus narrower than this fraction of the largest score.
+        Skip plateaus narrower than this fraction of the largest score.
 
     Returns
     -------
@@ -184,8 +195,8 @@ def best_threshold(
     >>> best_threshold([0.5, -0.25, -0.75, -1.0], [1, 1, 0, 0], place="middle")
     BestThreshold(threshold=-0.5, value=1.0, interval=(-0.75, -0.25000000000000006))
     """
-    positive, weight, (score,) = _rows(y, sample_weight, scores=scores)
-    steps = _threshold_steps(score, positive, weight, get_metric(metric))
+    positive, weight, (score,) = scores_of_two_classes(y, sample_weight, scores=scores)
+    steps = _threshold_steps(score, positive, weight, metric)
     largest = float(np.abs(score).max())
     low, high = steps.best_plateau(place, np.full(steps.values.size, resolution * largest))
     shift = _inside((low, high), place, neutral=-float(neutral), scale=float(np.ptp(score)) or largest or 1.0)
@@ -201,14 +212,14 @@ class MetricCurve(NamedTuple):
 
 def metric_curve(
     y: ArrayLike,
-    metric: Any = "gmean",
+    metric: MetricLike = "gmean",
     sample_weight: ArrayLike | None = None,
     *,
     scores: ArrayLike | None = None,
     p: ArrayLike | None = None,
     q: ArrayLike | None = None,
 ) -> MetricCurve:
-    """The metric for every threshold on `scores`, or for every z of z·p + q: what the searches maximise.
+    """The metric for every threshold on `scores`, or for every z in z·p + q: what the searches maximise.
 
     Parameters
     ----------
@@ -217,16 +228,16 @@ def metric_curve(
     metric, sample_weight
         As in `best_z`.
     scores : array-like of shape (n,), default=None
-        For the curve over the threshold t; rows with scores above t are called positive.
+        For the curve over the threshold t; rows with scores above t are flagged.
     p, q : array-like of shape (n,), default=None
-        For the curve over z ≥ 0; rows with z·p + q above 0 are called positive.
+        For the curve over z ≥ 0; rows with z·p + q above 0 are flagged.
 
     Returns
     -------
     MetricCurve
-        breaks, ascending, and values, one more. At a break itself the value is
-        the one above it for a threshold, and the one below it for z. Where the
-        metric is NaN the value is −inf.
+        breaks, in ascending order, and one more value than breaks. At a break itself
+        the value is the one above it for a threshold, and the one below it for z.
+        Where the metric is NaN the value is −inf.
 
     Examples
     --------
@@ -238,57 +249,31 @@ def metric_curve(
     if (scores is None) == (p is None) or (p is None) != (q is None):
         raise ValueError("metric_curve takes either scores, for a threshold, or both p and q, for z.")
     if p is not None and q is not None:
-        positive, weight, (pull, rest) = _rows(y, sample_weight, p=p, q=q)
-        steps = _z_steps(pull, rest, positive, weight, get_metric(metric))
+        steps = _z_steps(y, sample_weight, metric, p, q)
         return MetricCurve(steps.ends, steps.values)
-    positive, weight, (score,) = _rows(y, sample_weight, scores=np.asarray(scores))
-    steps = _threshold_steps(score, positive, weight, get_metric(metric))
+    positive, weight, (score,) = scores_of_two_classes(y, sample_weight, scores=np.asarray(scores))
+    steps = _threshold_steps(score, positive, weight, metric)
     return MetricCurve(0.0 - steps.ends[::-1], steps.values[::-1])
 
 
-def _z_steps(pull: Array, rest: Array, positive: Mask, weight: Array, metric: Metric) -> _Steps:
+def _z_steps(y: ArrayLike, sample_weight: ArrayLike | None, metric: MetricLike, p: ArrayLike, q: ArrayLike) -> _Steps:
     """The metric over z."""
+    positive, weight, (pull, rest) = scores_of_two_classes(y, sample_weight, p=p, q=q)
     moves = (pull != 0) & ((pull > 0) != (rest > 0))
-    rises = pull[moves] > 0
     # Rising: the last z with z·|p| ≤ |q|. Falling: the last with z·|p| < |q|.
-    limit = np.abs(rest[moves])
+    rises, limit = pull > 0, np.abs(rest)
     limit = np.where(rises, limit, np.nextafter(limit, 0.0))
-    ends = _last_multiplier(np.abs(pull[moves]), limit)
+    ends = np.full(pull.size, np.inf)
+    ends[moves] = _last_multiplier(np.abs(pull[moves]), limit[moves])
     ends[ends < _SMALLEST] = 0.0
-    return _sweep(ends, np.where(rises, 1.0, -1.0), moves, rest > 0, positive, weight, metric, 0.0)
+    return _sweep(ends, np.where(rises, 1.0, -1.0), rest > 0, positive, weight, get_metric(metric), 0.0)
 
 
-def _threshold_steps(score: Array, positive: Mask, weight: Array, metric: Metric) -> _Steps:
+def _threshold_steps(score: Array, positive: Mask, weight: Array | None, metric: MetricLike) -> _Steps:
     """The metric over shifts: a threshold t is a shift −t, and row i is positive for shifts above −s_i."""
-    every, nowhere = np.ones(score.size, dtype=np.bool_), np.zeros(score.size, dtype=np.bool_)
-    return _sweep(-score, every.astype(np.float64), every, nowhere, positive, weight, metric, -math.inf)
-
-
-def _finite(values: ArrayLike, name: str) -> Array:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be an array of numbers, one for each row.") from None
-    if array.ndim != 1 or not np.isfinite(array).all():
-        raise ValueError(f"{name} must hold one finite number for each row.")
-    return array
-
-
-def _rows(y: ArrayLike, sample_weight: ArrayLike | None, **scores: ArrayLike) -> tuple[Mask, Array, list[Array]]:
-    """Which rows are positive, their weights and scores, without rows of weight 0; both classes must be there."""
-    parts = [_finite(part, name) for name, part in scores.items()]
-    labels = _finite(y, "y")
-    weight = np.ones(labels.size) if sample_weight is None else _finite(sample_weight, "sample_weight")
-    if len({part.size for part in (labels, weight, *parts)}) > 1:
-        sizes = ", ".join(str(part.size) for part in (*parts, labels, weight))
-        raise ValueError(f"{', '.join(scores)}, y and sample_weight must have the same length, not {sizes}.")
-    if (weight < 0).any():
-        raise ValueError("sample_weight must not be below 0.")
-    weighs = weight > 0
-    positive = labels[weighs] > 0
-    if not positive.any() or positive.all():
-        raise ValueError("y must hold rows of both classes with a weight above 0 to choose by a metric.")
-    return positive, weight[weighs], [part[weighs] for part in parts]
+    return _sweep(
+        -score, np.ones(score.size), np.zeros(score.size, np.bool_), positive, weight, get_metric(metric), -math.inf
+    )
 
 
 def _last_multiplier(a: Array, limit: Array) -> Array:
@@ -312,6 +297,15 @@ def _last_multiplier(a: Array, limit: Array) -> Array:
     return z
 
 
+def run_around(good: Mask, k: int) -> tuple[int, int]:
+    """First and last place of the unbroken run of good places around place k."""
+    bad = np.flatnonzero(~good)
+    place = int(np.searchsorted(bad, k))
+    first = int(bad[place - 1]) + 1 if place > 0 else 0
+    last = int(bad[place]) - 1 if place < bad.size else good.size - 1
+    return first, last
+
+
 @dataclass(frozen=True)
 class _Steps:
     """A step function of x: values[k] for ends[k−1] < x ≤ ends[k], from `start` to infinity."""
@@ -332,10 +326,7 @@ class _Steps:
 
     def plateau(self, k: int, good: Mask | None = None) -> tuple[float, float]:
         """First and last number around step k where the value is the same, or `good`."""
-        bad = np.flatnonzero(~(self.values == self.values[k] if good is None else good))
-        place = int(np.searchsorted(bad, k))
-        first = int(bad[place - 1]) + 1 if place > 0 else 0
-        last = int(bad[place]) - 1 if place < bad.size else self.ends.size
+        first, last = run_around(self.values == self.values[k] if good is None else good, k)
         low = self.start if first == 0 else float(np.nextafter(self.ends[first - 1], np.inf))
         if first > 0 and self.start == 0:
             low = max(low, _SMALLEST)
@@ -348,46 +339,35 @@ class _Steps:
         width = np.diff(self.ends, prepend=-np.inf, append=np.inf)
         wide = width >= narrow
         best = self.values[wide].max()
-        good = self.values >= best - _TIE * abs(best) if np.isfinite(best) else self.values >= best
+        good = self.values >= best - TOLERANCE * abs(best) if np.isfinite(best) else self.values >= best
         return self.plateau(int(np.flatnonzero(wide & good)[0 if place == "lower" else -1]), good)
 
 
 def _sweep(
-    ends: Array,
-    signs: Array,
-    moves: Mask,
-    at_start: Mask,
-    positive: Mask,
-    weight: Array,
-    metric: Metric,
-    start: float,
+    ends: Array, signs: Array, at_start: Mask, positive: Mask, weight: Array | None, metric: Metric, start: float
 ) -> _Steps:
-    """The metric over x, where the rows that move become positive (sign 1) or negative (−1) after their ends."""
-    keep = ends < _LARGEST  # the others are out of reach
-    change = (signs * weight[moves])[keep]
-    ends, of_positive = ends[keep], positive[moves][keep]
-    order = np.argsort(ends, kind="stable")
-    ends, change, of_positive = ends[order], change[order], of_positive[order]
+    """The metric over x, where rows become positive (sign 1) or negative (−1) after their ends."""
+    weight = np.ones(positive.size) if weight is None else weight
+    moves = np.flatnonzero(ends < _LARGEST)  # the ends of other rows are out of reach
+    moves = moves[np.argsort(ends[moves], kind="stable")]
+    ends, change, of_positive = ends[moves], signs[moves] * weight[moves], positive[moves]
     last = np.flatnonzero(np.diff(ends, append=np.inf) > 0)  # of each tie
 
-    def called_positive(true: Mask, moving: Mask) -> tuple[Array, Array]:
-        """Weight of a class that is called positive and negative, at each step."""
+    def flagged(true: Mask, moving: Mask) -> tuple[Array, Array]:
+        """Weight of the rows of a class that are flagged and that are not, at each step."""
         whole = float(weight[true].sum())
         first = float(weight[true & at_start].sum())
         yes = np.append(first, first + np.cumsum(np.where(moving, change, 0.0))[last])
         no = whole - yes
         for count in (yes, no):
-            count[count < _TIE * whole] = 0.0
+            count[count < TOLERANCE * whole] = 0.0
         return yes, no
 
-    (tp, fn), (fp, tn) = called_positive(positive, of_positive), called_positive(~positive, ~of_positive)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        values = np.asarray(metric(tp, fn, fp, tn), dtype=np.float64)
-    if values.shape != tp.shape:
-        raise ValueError("metric must return one number for each element of the arrays tp, fn, fp and tn.")
+    (tp, fn), (fp, tn) = flagged(positive, of_positive), flagged(~positive, ~of_positive)
+    values = metric_values(metric, (tp, fn, fp, tn))
     values = np.where(np.isnan(values), -np.inf, values)
     if np.isneginf(values).all():
-        raise ValueError("metric is NaN or −inf wherever the scores are cut: it cannot choose.")
+        raise ValueError("metric is NaN or −inf for every choice: it cannot choose.")
     return _Steps(ends[last], values, start)
 
 
@@ -408,8 +388,8 @@ def _inside(interval: tuple[float, float], place: str, neutral: float, scale: fl
 def _golden_section(steps: _Steps, high: float) -> float:
     """Golden section search for the maximum on [0, high].
 
-    The paper does not say what to do on a tie. The upper part is kept, as the
-    exact search would, unless all from there to `high` is no better than z = 0.
+    The paper does not say what to do on a tie. The upper part is kept, as in the
+    exact search, unless everything from there to `high` is no better than z = 0.
     """
     low, top = 0.0, steps.plateau(steps.index(high))[0]
     if steps.value(high) > steps.value(0.0):

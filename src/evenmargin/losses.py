@@ -1,22 +1,21 @@
 """The losses: functions of the margin y·f(x) and of the label y.
 
-Each loss is a NamedTuple whose methods take one margin and one label (−1 or
-+1, + being the minority). The same source is what the compiled loops run, so a
-formula is written once. Give the methods plain arithmetic and :mod:`math` only.
+Each loss is a NamedTuple whose methods take one margin and one label (−1, or +1 for the minority). The compiled loops
+run the same source, so that each formula is written once. The methods must use plain arithmetic and :mod:`math` only.
 
 - ``value`` and ``slope`` (its derivative by the margin): every loss.
-- ``curvature``: the second derivative, for losses with a continuous slope.
-- ``conjugate(a)`` = sup over m of (−a·m − loss(m)), 0 ≤ a: convex losses; gives
-  the duality gap.
+- ``curvature`` (the second derivative): losses with a continuous slope.
+- ``conjugate(a)`` = sup over m of (−a·m − loss(m)), 0 ≤ a: convex losses, for the duality gap.
 - ``dual_box``: losses whose dual is a quadratic over a box (see `dual_cd`).
 
-At a kink the slope is that of the side with the larger margin: a margin of
-exactly 1 does not violate the hinge, as in all five papers.
+At a kink the slope is that of the side with the larger margin: a margin of exactly 1 does not violate the hinge, as in
+all five papers.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -117,11 +116,11 @@ class Blinex(NamedTuple):
 
     With ξ = max(0, 1 − m) and u = a·y·ξ the loss is
     1 − 1/(1 + b·(exp(u) − u − 1)). It is not convex. It stays below 1, so that
-    a wrong label costs little, and a > 0 makes a miss of the positive class
-    dearer than a false alarm.
+    a wrong label costs little, and a > 0 makes a missed positive row more
+    expensive than a false alarm.
 
-    Being bounded it can turn the costs around: the pull of a positive row over
-    a negative one at ξ = 1 is 1.72 for a = b = 1, but 0.64 for a = 3, b = 1.
+    Being bounded, it can invert the costs: at ξ = 1 a positive row pulls 1.72
+    times as hard as a negative one for a = b = 1, but 0.64 times for a = 3, b = 1.
     Keep b·(exp(a) − a − 1) below about 1.
 
     Parameters
@@ -189,7 +188,7 @@ LOSSES: dict[str, type] = {
 
 
 def get_loss(loss: Any) -> Any:
-    """The loss for a name, or the given loss itself with its numbers as floats.
+    """The loss for a name; a loss object is returned with its numbers as floats.
 
     Examples
     --------
@@ -208,7 +207,7 @@ def get_loss(loss: Any) -> Any:
     if isinstance(loss, Blinex) and not (
         all(isinstance(field, Real) for field in loss) and math.isfinite(loss.a) and 0 < loss.b < math.inf and loss.a
     ):
-        raise ValueError(f"{loss!r} is no loss: a must be finite and not 0, b finite and above 0.")
+        raise ValueError(f"{loss!r} is not a valid loss: a must be finite and not 0, b finite and above 0.")
     if isinstance(loss, tuple) and hasattr(loss, "slope") and hasattr(loss, "value"):
         kind: Any = type(loss)
         return kind(*(float(field) for field in loss))  # one compiled loop per loss, not per int or float
@@ -216,7 +215,7 @@ def get_loss(loss: Any) -> Any:
     raise ValueError(f"loss={loss!r} is unknown; choose one of {known}, or give a loss object.")
 
 
-def values(loss: Any, margins: ArrayLike, labels: ArrayLike) -> Floats:
+def values(loss: Loss, margins: ArrayLike, labels: ArrayLike) -> Floats:
     """The loss of many margins at once, by the compiled loop.
 
     Examples
@@ -229,7 +228,7 @@ def values(loss: Any, margins: ArrayLike, labels: ArrayLike) -> Floats:
     return _vector(_core.loss_loops.values, loss, margins, labels)
 
 
-def slopes(loss: Any, margins: ArrayLike, labels: ArrayLike) -> Floats:
+def slopes(loss: Loss, margins: ArrayLike, labels: ArrayLike) -> Floats:
     """The slope of the loss at many margins at once, by the compiled loop.
 
     Examples
@@ -242,7 +241,7 @@ def slopes(loss: Any, margins: ArrayLike, labels: ArrayLike) -> Floats:
     return _vector(_core.loss_loops.slopes, loss, margins, labels)
 
 
-def _vector(loop: Any, loss: Any, margins: ArrayLike, labels: ArrayLike) -> Floats:
+def _vector(loop: Callable[..., None], loss: Loss, margins: ArrayLike, labels: ArrayLike) -> Floats:
     margins = np.ascontiguousarray(margins)
     labels = np.ascontiguousarray(np.broadcast_to(labels, margins.shape), dtype=margins.dtype)
     out = np.empty_like(margins)

@@ -1,19 +1,18 @@
 """Metrics from the four counts of a confusion matrix, and ROC-AUC.
 
-A metric is a function of the weights tp, fn, fp and tn (true positives, false
-negatives, false positives, true negatives). It works elementwise on arrays, one
-element for each threshold, and larger is better.
+A metric is a function of the weights tp, fn, fp and tn (true positives, false negatives, false positives, true
+negatives). It works elementwise on arrays, with one element for each threshold, and larger is better.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ._util.typing import Array
 
@@ -33,40 +32,43 @@ __all__ = [
 ]
 
 Metric = Callable[[Array, Array, Array, Array], Array]
+# What `get_metric` takes.
+MetricLike: TypeAlias = Metric | str | Sequence[Sequence[float]] | NDArray[Any]
+
+TOLERANCE = 1e-12  # relative: what rounding may do to sums of weights
 
 
 # --- rates: NaN where there are no rows to take a share of ---
 
 
+def rate(hits: Array, misses: Array) -> Array:
+    """hits/(hits + misses)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.true_divide(hits, np.add(hits, misses)))
+
+
 def recall(tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
     """tp/(tp + fn), also called sensitivity: the share of the positive rows that are found."""
-    return _rate(tp, fn)
+    return rate(tp, fn)
 
 
 def specificity(tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
-    """tn/(tn + fp): the share of the negative rows that are left alone."""
-    return _rate(tn, fp)
+    """tn/(tn + fp): the share of the negative rows that are not flagged."""
+    return rate(tn, fp)
 
 
 def precision(tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
     """tp/(tp + fp): the share of the flagged rows that are positive."""
-    return _rate(tp, fp)
-
-
-def _rate(part: Array, rest: Array) -> Array:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.true_divide(part, np.add(part, rest)))
+    return rate(tp, fp)
 
 
 # --- metrics that can be chosen by name ---
 
 
-def _share(part: Array, rest: Array) -> Array:
-    """part/(part + rest): the recall of a class."""
-    whole = np.asarray(part + rest)
-    if not np.all(whole > 0):
+def _class_recall(hits: Array, misses: Array) -> Array:
+    if not np.all(np.add(hits, misses) > 0):
         raise ValueError("The metric needs rows of both classes with a weight above 0.")
-    return np.asarray(part / whole)
+    return rate(hits, misses)
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class GMean:
     """
 
     def __call__(self, tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
-        return np.sqrt(_share(tp, fn) * _share(tn, fp))
+        return np.sqrt(_class_recall(tp, fn) * _class_recall(tn, fp))
 
 
 @dataclass(frozen=True)
@@ -96,12 +98,12 @@ class BalancedAccuracy:
     """
 
     def __call__(self, tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
-        return np.asarray(0.5 * (_share(tp, fn) + _share(tn, fp)))
+        return np.asarray(0.5 * (_class_recall(tp, fn) + _class_recall(tn, fp)))
 
 
 @dataclass(frozen=True)
 class FBeta:
-    """(1 + β²)·tp/((1 + β²)·tp + β²·fn + fp): a β above 1 asks for recall, below 1 for precision.
+    """(1 + β²)·tp/((1 + β²)·tp + β²·fn + fp): a β above 1 favours recall, one below 1 precision.
 
     Examples
     --------
@@ -124,7 +126,7 @@ class FBeta:
 
 @dataclass(frozen=True)
 class MCC:
-    """Matthews correlation: of what rows are with what they are called; 0 where all are called the same.
+    """Matthews correlation of true and predicted classes; 0 where all rows are predicted to be of one class.
 
     Examples
     --------
@@ -135,8 +137,8 @@ class MCC:
 
     def __call__(self, tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
         # Of roots, and not the root of a product, which could overflow.
-        called, not_called = np.asarray(tp + fp), np.asarray(fn + tn)
-        both = np.sqrt(called) * np.sqrt(not_called) * np.sqrt(tp + fn) * np.sqrt(fp + tn)
+        flagged, others = np.asarray(tp + fp), np.asarray(fn + tn)
+        both = np.sqrt(flagged) * np.sqrt(others) * np.sqrt(tp + fn) * np.sqrt(fp + tn)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(both > 0, (np.asarray(tp) * tn - np.asarray(fp) * fn) / both, 0.0)
 
@@ -145,7 +147,7 @@ class MCC:
 class CostMatrix:
     """Minus the mean cost of a row, from [[cost of tn, of fp], [of fn, of tp]].
 
-    Rows of the matrix are what a row is and columns what it is called, negative
+    Rows of the matrix are true classes and columns predicted ones, negative
     first, as in scikit-learn's `confusion_matrix`. Costs below 0 are gains.
 
     Examples
@@ -180,8 +182,8 @@ METRICS: dict[str, Metric] = {
 }
 
 
-def get_metric(metric: Any) -> Metric:
-    """The metric for a name, a cost matrix, or the given function itself.
+def get_metric(metric: MetricLike) -> Metric:
+    """The metric for a name or a cost matrix; a function is returned as it is.
 
     Examples
     --------
@@ -204,14 +206,23 @@ def get_metric(metric: Any) -> Metric:
     )
 
 
+def metric_values(metric: Metric, counts: tuple[Array, Array, Array, Array], name: str = "metric") -> Array:
+    """A metric of the user's at many thresholds; NaN where it is undefined. `name` is what an error calls it."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = np.asarray(metric(*counts), dtype=np.float64)
+    if values.shape != np.shape(counts[0]):
+        raise ValueError(f"{name} must return one number for each element of the arrays tp, fn, fp and tn.")
+    return values
+
+
 # --- ranking ---
 
 
 def roc_auc(y: ArrayLike, scores: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-    """The chance that a positive row scores above a negative one, ties counting 1/2.
+    """The probability that a positive row scores above a negative one, ties counting 1/2.
 
-    The same number as scikit-learn's `roc_auc_score`, without its checks: it is
-    called inside solvers.
+    The same number as scikit-learn's `roc_auc_score`, without its checks, since
+    solvers call it.
 
     Examples
     --------
@@ -221,7 +232,7 @@ def roc_auc(y: ArrayLike, scores: ArrayLike, sample_weight: ArrayLike | None = N
     """
     y, scores = np.asarray(y), np.asarray(scores)
     weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    if weight is None or np.all(weight == weight[0]):  # counting places is four times as fast
+    if weight is None or np.all(weight == weight[0]):  # counting ranks is four times as fast
         plus, minus = scores[y > 0], np.sort(scores[~(y > 0)])
         below, not_above = (np.searchsorted(minus, plus, side).sum() for side in ("left", "right"))
         return float(0.5 * (below + not_above) / (plus.size * minus.size))

@@ -1,19 +1,18 @@
 """Nyström features with landmarks from every class.
 
-With landmarks L drawn from the rows, K ≈ K(X, L) K(L, L)⁻¹ K(L, X). For the
-eigenvalues λ and eigenvectors U of K(L, L) that are above rounding, the rows of
+With landmarks L drawn from the rows, K ≈ K(X, L) K(L, L)⁻¹ K(L, X). With the eigenvalues λ of K(L, L) that exceed
+rounding, and their eigenvectors U, the rows of
 
     Z = K(X, L) · U · diag(λ)^(−1/2)
 
-have the inner products Z Zᵀ of that approximation, so that a linear machine on Z
-is one with the kernel. Landmarks drawn blindly are mostly rows of the majority, and
-kernel values among the minority are then the least exact; so they are drawn by class.
-Whether the machine that follows is better depends on the data: try both.
+have the inner products Z Zᵀ of that approximation, so that a linear machine on Z is one with the kernel. Landmarks
+drawn regardless of class are mostly rows of the majority, and kernel values among the minority are then the least
+exact; so they are drawn by class. Whether the machine that follows is better depends on the data: try both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
@@ -44,15 +43,15 @@ from .kernels import RBF, Function, Kernel, Precomputed, centre_of, get_kernel, 
 
 __all__ = ["StratifiedNystroem"]
 
-_LOST = 1e-4  # error of an exponent from which distances are taken in float64
+_LOST = 1e-4  # the error of an exponent from which distances are computed in float64
 _TILE = 512  # rows at a time
 _HELD = 64 << 20  # bytes of prepared landmarks that a call may hold
 
 
 class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Features whose inner products are nearly a kernel, with landmarks from every class.
+    """Features whose inner products approximate a kernel, with landmarks from every class.
 
-    Before a `LinearSVM` it makes a kernel machine for many rows: time and memory
+    Put before a `LinearSVM` it gives a kernel machine for many rows: time and memory
     grow with rows × landmarks.
 
     Parameters
@@ -63,39 +62,39 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
     degree : int, default=3
     coef0 : float, default=0.0
     n_components : int, default=100
-        Landmarks; all rows, where there are fewer.
+        Landmarks; all rows, if there are fewer.
     stratify : {"balanced", "proportional"}, dict or None, default="balanced"
-        How many landmarks are rows of each class. "balanced": as many of each, or
-        all of a class that has fewer. "proportional": by the classes' weights, and
-        one of each at the least. A dict: this number for each label, in place of
-        `n_components`. None, or a fit without y: whatever comes.
+        How many landmarks are rows of each class. "balanced": equally many of each, or
+        all of a class that has fewer. "proportional": by the classes' weights, and at
+        least one of each. A dict: this number for each label, instead of
+        `n_components`. None, or a fit without y: regardless of class.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
-        Threads over tiles of rows; None or −1 takes all cores. The answer does not
+        Threads over tiles of rows; None or −1 takes all cores. The result does not
         depend on it.
     device : None, "cpu", "cuda" or "cuda:0", default=None
         Where to compute features. None: where X is, which is a GPU for a CUDA tensor;
-        its features are a tensor there. Landmarks are drawn on the CPU, the same ones,
-        and features are the same up to rounding, and to their signs where gamma="scale"
-        is rounded differently.
+        its features are a tensor there. Landmarks are always drawn on the CPU and are the
+        same ones; features are the same up to rounding, and up to their signs where
+        gamma="scale" is rounded differently.
 
     Attributes
     ----------
     components_ : ndarray or CSR of shape (landmarks, n_features)
         The landmarks. With a precomputed kernel, their kernel values. (After a fit
-        to a tensor this and what follows are tensors.)
+        to a tensor this and the next two are tensors.)
     component_indices_ : ndarray of shape (landmarks,)
-        Which rows they are, ascending; none twice.
+        Which rows they are, in ascending order, none twice.
     normalization_ : ndarray of shape (features out, landmarks)
-        What kernel values with the landmarks are multiplied by. Fewer rows than
-        landmarks where some landmarks say nothing new, up to rounding.
+        What kernel values with the landmarks are multiplied by. It has fewer rows than
+        landmarks if some landmarks add nothing beyond rounding.
     kernel_ : kernel
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 
     See Also
     --------
-    sklearn.kernel_approximation.Nystroem : Landmarks drawn from all rows alike.
+    sklearn.kernel_approximation.Nystroem : Landmarks drawn from all rows, regardless of class.
 
     Examples
     --------
@@ -133,14 +132,14 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
 
     def __init__(
         self,
-        kernel: Any = "rbf",
+        kernel: str | Kernel | Callable[..., Any] = "rbf",
         *,
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
         n_components: int = 100,
-        stratify: Any = "balanced",
-        random_state: Any = None,
+        stratify: str | dict[Any, int] | None = "balanced",
+        random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         device: str | None = None,
     ) -> None:
@@ -161,13 +160,13 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
         Parameters
         ----------
         X : array-like, CSR matrix, tensor, dask array or dask frame of shape (n_samples, n_features)
-            Of dask collections only landmarks travel. They are drawn by the same chances
-            from other numbers, which depend on how the rows are cut into partitions.
+            Of dask collections only landmarks are moved. They are drawn with the same
+            probabilities from other random numbers, which depend on the partitions.
         y : array-like of shape (n_samples,), default=None
-            Classes. Not looked at where `stratify` is None.
+            Classes. Ignored if `stratify` is None.
         sample_weight : array-like of shape (n_samples,), default=None
-            The chance of a row, within its class, goes with its weight; a row of
-            weight 0 is never drawn.
+            The probability of a row, within its class, is proportional to its weight; a
+            row of weight 0 is never drawn.
 
         Returns
         -------
@@ -189,12 +188,7 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
         kernel = kernel.settled(X, weight)
         if isinstance(kernel, Precomputed) and X.shape[0] != X.shape[1]:
             raise ValueError(f"kernel='precomputed' needs a square matrix to fit, not {X.shape[0]} × {X.shape[1]}.")
-        codes = np.searchsorted(classes, labels)
-        sizes = np.bincount(codes[weight > 0], minlength=classes.size)
-        totals = np.asarray(np.bincount(codes, weights=weight, minlength=classes.size), dtype=np.float64)
-        counts = self._counts(sizes, totals / weight.sum(), classes, blind)
-        rng = np.random.default_rng(seed_from(self.random_state))
-        drawn = _draw(codes, weight, counts, rng)
+        drawn = self._landmark_rows(labels, weight, classes, blind)
         with in_kind(self, home):
             self.kernel_, self.component_indices_, self.components_ = kernel, drawn, X[drawn]
             self.normalization_ = self._normalization(X.dtype)
@@ -211,8 +205,8 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
         Returns
         -------
         ndarray of shape (n_samples, n_features_out)
-            In float32 if X is; a tensor on its device, if X is one. Of a dask array a
-            lazy one with its chunks, of a dask frame a frame with its index.
+            In float32 if X is; a tensor on its device, if X is one. For a dask array a
+            lazy array with its chunks, for a dask frame a frame with its index.
         """
         check_is_fitted(self)
         if is_dask(X):
@@ -237,7 +231,7 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
 
     @property
     def _place(self) -> Any:
-        """Where rows go: the given device, or the one of the tensors that it was fitted to."""
+        """Where features are computed: on the given device, or on that of the tensors of the fit."""
         fitted = self.normalization_
         return fitted.device if self.device is None and arrays.is_tensor(fitted) else self.device
 
@@ -265,7 +259,7 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
         return out
 
     def _features_on_device(self, X: arrays.Rows, home: arrays.Home) -> Any:
-        """The same on a device, as a tensor; or piece by piece to the host, where X came from there."""
+        """The same on a device, as a tensor; or moved to the host piece by piece, if X came from there."""
         right, dtype = self._right(X)
         into = arrays.put(np.ascontiguousarray(arrays.to_host(self.normalization_).T), X.device, dtype)
         n, count = X.shape[0], into.shape[1]
@@ -292,8 +286,16 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
     def _n_features_out(self) -> int:
         return int(self.normalization_.shape[0])
 
+    def _landmark_rows(self, labels: NDArray[Any], weight: Array, classes: NDArray[Any], blind: bool) -> Index:
+        """Which rows are landmarks."""
+        codes = np.searchsorted(classes, labels)
+        sizes = np.bincount(codes[weight > 0], minlength=classes.size)
+        totals = np.asarray(np.bincount(codes, weights=weight, minlength=classes.size), dtype=np.float64)
+        counts = self._counts(sizes, totals / weight.sum(), classes, blind)
+        return _draw(codes, weight, counts, np.random.default_rng(seed_from(self.random_state)))
+
     def _counts(self, sizes: Index, share: Array, classes: NDArray[Any], blind: bool) -> Index:
-        """Landmarks of each class, from how many rows it has and which share of the weight."""
+        """Landmarks of each class, from its number of rows and its share of the weight."""
         if isinstance(self.stratify, Mapping):
             return _given_counts(self.stratify, sizes, classes)
         total = min(int(self.n_components), int(sizes.sum()))
@@ -301,14 +303,14 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
             return _even_counts(sizes, total)
         return _proportional_counts(sizes, share, total)
 
-    def _normalization(self, dtype: Any) -> Array:
-        """diag(λ)^(−1/2) · Uᵀ of the landmarks' kernel matrix, without what is lost in rounding."""
-        L = arrays.to_host(self.components_)  # here: eigenvectors may turn their signs for another rounding
+    def _normalization(self, dtype: np.dtype[Any]) -> Array:
+        """diag(λ)^(−1/2) · Uᵀ of the landmarks' kernel matrix, without directions that are lost in rounding."""
+        L = arrays.to_host(self.components_)  # on the host, as another rounding may flip the signs of eigenvectors
         if isinstance(self.kernel_, Precomputed):
             K = np.asarray(L.toarray() if issparse(L) else L)[:, self.component_indices_].astype(np.float64)
         else:
             K = np.asarray(kernel_matrix(self.kernel_, L, L, dtype=np.float64))
-        with one_blas_thread():  # its sums, and so the features, would depend on the number of threads
+        with one_blas_thread():  # sums, and so the features, would depend on the number of threads
             values, vectors = eigh(0.5 * (K + K.T))
         # A direction of eigenvalue λ multiplies the rounding of kernel values by λ^(−1/2).
         least = max(L.shape[0] * np.finfo(np.float64).eps, float(np.finfo(dtype).eps)) * float(values[-1])
@@ -333,7 +335,7 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
 
 
 def _even_counts(sizes: Index, total: int) -> Index:
-    """As many of each class; what a small one lacks comes from the others."""
+    """Equally many of each class; where a small class runs out, the others make up for it."""
     counts = np.zeros(sizes.size, np.intp)
     for place, k in enumerate(np.argsort(sizes, kind="stable")):
         counts[k] = min(int(sizes[k]), (total - int(counts.sum())) // (sizes.size - place))
@@ -341,7 +343,7 @@ def _even_counts(sizes: Index, total: int) -> Index:
 
 
 def _proportional_counts(sizes: Index, share: Array, total: int) -> Index:
-    """By weight, one of each class at the least; a class that is used up leaves the rest to the others."""
+    """By weight, and at least one of each class; where a class runs out, the others make up for it."""
     counts = np.minimum(sizes, 1) if total >= np.count_nonzero(sizes) else np.zeros_like(sizes)
     for _ in range(total - int(counts.sum())):
         # The class that is furthest behind its share.
@@ -353,19 +355,19 @@ def _proportional_counts(sizes: Index, share: Array, total: int) -> Index:
 def _given_counts(stratify: Mapping[Any, Any], sizes: Index, classes: NDArray[Any]) -> Index:
     unknown = sorted(set(stratify) - set(classes.tolist()), key=str)
     if unknown:
-        raise ValueError(f"stratify has labels {unknown} that the rows have not; they have {classes.tolist()}.")
+        raise ValueError(f"stratify has labels {unknown} that no row has; choose among {classes.tolist()}.")
     for label, count in stratify.items():
         most = int(sizes[classes.tolist().index(label)])
         if isinstance(count, bool) or not isinstance(count, Integral) or not 0 <= int(count) <= most:
             raise ValueError(f"stratify: class {label!r} can give 0 to {most} landmarks, not {count!r}.")
     counts = np.array([stratify.get(label, 0) for label in classes.tolist()], dtype=np.intp)
     if not counts.any():
-        raise ValueError("stratify asks for no landmark at all: give at least one class a number above 0.")
+        raise ValueError("stratify asks for no landmarks: give at least one class a number above 0.")
     return counts
 
 
 def _draw(codes: Index, weight: Array, counts: Index, rng: np.random.Generator) -> Index:
-    """Rows of each class, none twice, by chances that go with weights: those whose exponential clocks ring first."""
+    """Rows of each class, none twice, with probabilities by weight: those whose exponential clocks ring first."""
     with np.errstate(divide="ignore", over="ignore"):
         clock = rng.standard_exponential(codes.size) / weight
     drawn = []

@@ -1,8 +1,7 @@
 """When to stop: halting on ROC-AUC, and how long to wait between checks.
 
-`AUCHalting` looks at ROC-AUC every so many steps. `waiting_time` estimates how
-many steps an improvement takes, from the waits seen in a run (Sun, "PEGASOS SVM
-for Imbalanced Classification").
+`AUCHalting` checks ROC-AUC at regular intervals. `waiting_time` estimates how many steps an improvement takes, from the
+waits observed in a run (Sun, "PEGASOS SVM for Imbalanced Classification").
 """
 
 from __future__ import annotations
@@ -10,13 +9,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._util.typing import Floats
+from ._util.typing import Array, Floats
 from .metrics import roc_auc
+
+if TYPE_CHECKING:
+    from .problem import Problem
 
 __all__ = ["AUCHalting", "WaitingTime", "improvement_waits", "roc_auc", "waiting_time"]
 
@@ -32,14 +34,14 @@ class AUCHalting:
     every : int, default=100
         Steps between checks: the X of the paper; see `waiting_time`.
     patience : int, default=1
-        Checks in a row without improvement before halting. 1 is the paper's
+        Consecutive checks without improvement before halting. 1 is the paper's
         rule, which halts after few steps and costs accuracy.
     keep_best : bool, default=False
         Return the state with the best ROC-AUC seen, not the last one.
     validation : (X, y) or None, default=None
-        Rows set aside by the caller. None: the training rows, as in the paper,
-        counted by their weight.
-        y holds the labels that the estimator was trained with.
+        Rows set aside by the caller, with labels of the classes that the estimator
+        is trained on. None: the training rows, as in the paper, counted by their
+        weight.
     halt : bool, default=True
         False only records ROC-AUC in `history_`, for `improvement_waits`.
 
@@ -67,17 +69,18 @@ class AUCHalting:
             if not isinstance(value, Integral) or value < 1:
                 raise ValueError(f"AUCHalting: {name}={value!r} must be a whole number from 1.")
 
-    def start(self, problem: Any) -> AUCRun:
+    def start(self, problem: Problem) -> AUCRun:
         return AUCRun(self, problem)
 
 
 class AUCRun:
     """The state of an `AUCHalting` in one fit."""
 
-    def __init__(self, rule: AUCHalting, problem: Any) -> None:
+    def __init__(self, rule: AUCHalting, problem: Problem) -> None:
         self.rule, self.every = rule, rule.every
         self.problem = problem
-        self.X, self.y, self.weight = problem.X, problem.y, problem.price
+        self.X, self.y = problem.X, problem.y
+        self.weight: Array | None = problem.price
         if rule.validation is not None:
             (self.X, self.y), self.weight = rule.validation, None
         self.last = self.top = self.auc = 0.5  # the paper's start
@@ -88,7 +91,7 @@ class AUCRun:
         return self.every - done % self.every
 
     def check(self, done: int, coef: Floats, intercept: float) -> bool:
-        """Look at ROC-AUC; True to halt."""
+        """Compute ROC-AUC; True to halt."""
         self.auc = roc_auc(self.y, self.problem.scores_of(self.X, coef), self.weight)
         # A single failure is judged against the last check, as the paper prints
         # it; a patient rule against the best so far.
@@ -103,7 +106,7 @@ class AUCRun:
 
 
 class WaitingTime(NamedTuple):
-    """Steps to the next improvement: mean, interval, and chance per step."""
+    """Steps to the next improvement: their mean, an interval, and the probability of an improvement per step."""
 
     mean: float
     low: float
@@ -111,12 +114,12 @@ class WaitingTime(NamedTuple):
     chance: float
 
     def integers(self) -> NDArray[np.int64]:
-        """The whole numbers in the interval: the X to search over."""
+        """The whole numbers in the interval: the values of X to search over."""
         return np.arange(max(1, math.ceil(self.low)), max(1, math.floor(self.high)) + 1)
 
 
 def improvement_waits(auc: ArrayLike, baseline: float = 0.5) -> NDArray[np.int64]:
-    """Steps between improvements over the best so far, from ROC-AUC after each step.
+    """The numbers of steps between improvements on the best ROC-AUC so far, from ROC-AUC after each step.
 
     Examples
     --------
@@ -132,7 +135,7 @@ def improvement_waits(auc: ArrayLike, baseline: float = 0.5) -> NDArray[np.int64
 def waiting_time(waits: ArrayLike, confidence: float = 0.95) -> WaitingTime:
     """Mean wait for an improvement, with a confidence interval.
 
-    Waits k_1..k_m (steps, each at least 1) are taken as geometric. p̂ = m/Σk is
+    Waits k_1..k_m (steps, each at least 1) are assumed to be geometric. p̂ = m/Σk is
     corrected for its bias to p̂ − p̂(1−p̂)/m, and the mean wait 1/p̂ gets the
     interval 1/p̂ ± z·sqrt((1−p̂)/p̂²/(m−1)). The paper prints p̂ − p̂/(1−p̂), which
     is negative, and an interval that covers the mean 30 % of the time.

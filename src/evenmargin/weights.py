@@ -1,7 +1,7 @@
-"""What a row costs: class weights times sample weights.
+"""What a row costs (class weights times sample weights), which class is the minority, and which prices are usable.
 
-Totals count sample weights, so that a weight of 2 is a row twice and a weight
-of 0 no row at all, also for "balanced" and "inverse".
+Totals count sample weights, so that a weight of 2 counts a row twice and a row of weight 0 is ignored, also for
+"balanced" and "inverse".
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from ._util.typing import Array, Mask
 
 __all__ = ["minority_is_positive", "row_costs"]
 
+# Above it, squares of prices times squares of features would overflow.
+LARGEST_PRICE = 1e60
+
 
 def _balanced(totals: Array) -> Array:
     return np.asarray(totals.sum() / (2.0 * totals))
@@ -30,7 +33,7 @@ _RULES: dict[str, Callable[[Array], Array]] = {"balanced": _balanced, "inverse":
 
 
 def row_costs(
-    class_weight: Any,
+    class_weight: str | Mapping[Any, float] | Callable[[Array], Any] | None,
     labels: NDArray[Any],
     positive: Mask,
     sample_weight: Array,
@@ -44,17 +47,17 @@ def row_costs(
     class_weight : None, "balanced", "inverse", dict or callable
         "balanced": total/(2·total of the class). "inverse": 1/total of the
         class (Lu and Zhou, eq. 8). dict: by label, 1 where a label is missing.
-        callable: takes the two totals (negative, positive), returns two weights.
+        callable: takes the two totals (negative, positive) and returns two weights.
     labels : ndarray of shape (n,)
-        The labels as the user gave them; a dict speaks of these.
+        The labels as the user gave them, which are the keys of a dict.
     positive : bool ndarray of shape (n,)
         The class of the row in this problem (one class against the rest).
     sample_weight : ndarray of shape (n,)
     totals : ndarray of shape (2,), optional
-        Weight of the negative and of the positive class, where these rows are
-        part of something larger.
+        Weight of the negative and of the positive class, if these rows are only
+        part of the data.
     classes : ndarray, optional
-        All labels there are, where these rows may not show all of them.
+        All labels, if these rows may not include all of them.
 
     Examples
     --------
@@ -76,7 +79,7 @@ def row_costs(
         )
     if totals is None:
         totals = np.array([sample_weight[~positive].sum(), sample_weight[positive].sum()])
-    with np.errstate(divide="ignore", over="ignore"):  # a class that a stream has not shown yet
+    with np.errstate(divide="ignore", over="ignore"):  # a class that a stream has not had yet
         weights = np.asarray(rule(totals), dtype=np.float64)
     if weights.shape != (2,):
         raise ValueError(f"class_weight: the callable must return two weights, negative class first, not {weights}.")
@@ -94,6 +97,16 @@ def _by_label(weights: Mapping[Any, Any], labels: NDArray[Any], classes: NDArray
     return np.array(each, dtype=np.float64)[np.searchsorted(classes, labels)]
 
 
+def is_minority(own: float, rest: float) -> bool:
+    """Whether a class of this total weight is the minority against the rest, which it also is on a tie."""
+    return bool(own <= rest)
+
+
 def minority_is_positive(positive: Mask, sample_weight: Array) -> bool:
-    """Whether the class marked True is the lighter one; on a tie it is."""
-    return bool(sample_weight[positive].sum() <= sample_weight[~positive].sum())
+    """Whether the class marked True is the minority, the one of smaller weight; on a tie it is."""
+    return is_minority(sample_weight[positive].sum(), sample_weight[~positive].sum())
+
+
+def prices_are_usable(price: Array) -> bool:
+    """Whether every price is above 0 and below `LARGEST_PRICE`; NaN is not."""
+    return bool(price.min() > 0 and price.max() < LARGEST_PRICE)

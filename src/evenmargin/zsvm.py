@@ -1,14 +1,13 @@
-"""z-SVM: strengthen the minority's support vectors of a trained machine until a metric is best.
+"""z-SVM: strengthen the minority's support vectors of a trained machine, by the factor that is best for a metric.
 
-The score of a machine is f(x) = up(x) + down(x) + b: the terms of the support
-vectors with positive coefficients, of those with negative ones, and the
-intercept. For the minority as the positive class, f(x, z) = z·p(x) + q(x) with
+The score of a machine is f(x) = up(x) + down(x) + b: the terms of the support vectors with positive coefficients, of
+those with negative ones, and the intercept. With the minority as the positive class, f(x, z) = z·p(x) + q(x) where
 
     p = up,     q = down + b      if the minority is classes_[1],
     p = −down,  q = −(up + b)     if it is classes_[0].
 
-`adjust.py` chooses z from p, q and the labels; here they are had from machines.
-A machine takes part by a method `split_decision(X)` that returns up, down and b.
+`adjust.py` chooses z from p, q and the labels; this module obtains them from machines. A machine takes part by a
+method `split_decision(X)` that returns up, down and b.
 """
 
 from __future__ import annotations
@@ -52,26 +51,27 @@ from ._machine import Classifier, by_blocks
 from ._util.typing import Array, Index, Mask, MatrixLike, VectorLike
 from .adjust import BestThreshold, BestZ, best_threshold, best_z
 from .kernels import get_kernel, kernel_dot
-from .metrics import get_metric
+from .metrics import MetricLike, get_metric
 from .weights import minority_is_positive
 
 __all__ = ["ZAdjustedClassifier"]
 
+Best = BestZ | BestThreshold
 
 _TILE = 2**22  # kernel values at a time: 32 MB
-_RESOLUTION = 1e-12  # rows whose scores are closer are apart by rounding only
+_RESOLUTION = 1e-12  # rows whose scores are closer differ by rounding only
 
 
 class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """A support vector machine whose boundary is moved for the minority after training.
+    """A support vector machine whose boundary is moved in favour of the minority after training.
 
-    A machine trained on classes of unequal size leaves too little room to the
+    A machine trained on classes of unequal size leaves too little room for the
     smaller one. z-SVM multiplies the part of the score that comes from the
     minority's support vectors by z, chosen for the best G-mean (or another
     metric) of the training rows. The machine is not trained again.
 
-    The minority is the class with the smaller sum of sample weights, on a tie
-    `classes_[1]`. It is the positive class of the metric.
+    The minority is the class with the smaller sum of sample weights, or
+    `classes_[1]` on a tie. It is the positive class of the metric.
 
     Parameters
     ----------
@@ -84,26 +84,26 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
     method : {"z", "threshold"}, default="z"
         "z" turns and moves the boundary; "threshold" shifts it only.
     metric : {"gmean", "f1", "balanced_accuracy"}, a metric, cost matrix or callable, default="gmean"
-        What to make best, with the minority as positive class. An object such as
-        ``FBeta(2.0)``; a cost matrix [[tn, fp], [fn, tp]], to be made least; or a
-        function of arrays (tp, fn, fp, tn), to be made largest. See `evenmargin.adjust`.
+        What to optimise, with the minority as positive class: also an object such as
+        ``FBeta(2.0)``, a cost matrix [[tn, fp], [fn, tp]] to be minimised, or a
+        function of arrays (tp, fn, fp, tn) to be maximised. See `evenmargin.metrics`.
     search : {"exact", "golden"}, default="exact"
         "golden" is the golden section search of the paper, which may miss the best z.
     place : {"upper", "middle", "lower"}, default="upper"
-        Where among equally good z or thresholds: "upper" is kindest to the
-        minority (the largest z, the smallest threshold).
+        Which of equally good z or thresholds: "upper" favours the minority most
+        (the largest z, the smallest threshold).
     z_max : float or None, default=None
         Upper end of the golden section search. None: where all rows that can
-        be called positive are.
+        be flagged are flagged.
     cv : None, "prefit", int, splitter or iterable, default=None
         None: choose on the scores of the training rows, as in the paper. A number
-        of folds or a splitter: choose on the scores of rows that were held out,
-        which is safer where the machine fits its training rows closely, and fit
-        again on all rows. These scores come from as many machines, which are
-        taken to be on one scale. "prefit": `estimator` is fitted; choose on the
-        rows given to `fit`.
+        of folds or a splitter: choose on the scores of held-out rows, which is
+        safer where the machine fits its training rows closely, and then fit on all
+        rows. These scores come from several machines, which are assumed to be on
+        one scale. "prefit": `estimator` is fitted already; choose on the rows given
+        to `fit`.
     n_jobs : int or None, default=None
-        Folds fitted at a time; one, where the machine runs on a GPU.
+        Folds fitted at a time; always one if the machine runs on a GPU.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
     estimator_ : estimator
         The fitted machine.
     minority_ : label
-        The class that was taken as positive.
+        The class that counts as positive.
     z_ : float
         For method="z". 1 leaves the machine as it was.
     threshold_ : float
@@ -119,8 +119,8 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         (minus the decision function, if it is `classes_[0]`, or its
         probability) is above this.
     best_score_ : float
-        The metric there, on the scores it was chosen on; minus the mean cost for
-        a cost matrix.
+        The metric for this z or threshold, on the scores it was chosen on; minus
+        the mean cost for a cost matrix.
     interval_ : tuple of two floats
         All z, or thresholds, around the chosen one that are as good.
     n_features_in_ : int
@@ -128,9 +128,9 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
 
     Notes
     -----
-    Rows may be tensors where the estimator takes them: of a KernelSVM on a GPU kernel
+    Rows may be tensors if the estimator takes them. With a KernelSVM on a GPU, kernel
     values stay there, z is chosen on the CPU, and scores and labels come back as
-    tensors. Tensors on the CPU are taken for arrays unless scikit-learn's array API
+    tensors. Tensors on the CPU are treated as arrays unless scikit-learn's array API
     dispatch is on.
 
     See Also
@@ -178,10 +178,10 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
 
     def __init__(
         self,
-        estimator: Any = None,
+        estimator: BaseEstimator | None = None,
         *,
         method: str = "z",
-        metric: Any = "gmean",
+        metric: MetricLike = "gmean",
         search: str = "exact",
         place: str = "upper",
         z_max: float | None = None,
@@ -218,14 +218,13 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         -------
         self
         """
-        estimator, metric = self._estimator(), get_metric(self.metric)
-        self._check_choices(estimator)
+        estimator = self._estimator()
+        check_choices(self, estimator)
         refuse_dask(X)
         X, y = indexable(X, to_host(y))
         y = check_labels(y)
         weight = check_weights(sample_weight, y.size)
         params, split_params = self._route(estimator, None if sample_weight is None else weight, fit_params)
-
         kept, _, _, classes = drop_weightless(np.arange(y.size), y, weight, np.unique(y))
         if classes.size > 2:
             raise ValueError(
@@ -233,30 +232,11 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
                 "wrap the adjusted machine in sklearn.multiclass.OneVsRestClassifier."
             )
         minority = int(minority_is_positive(y == classes[1], weight))
-        rows, held_out = kept, None
-        if self.cv is not None and not self._prefit:
-            held_out = self._held_out(estimator, X, y, kept, params, split_params, minority)
-        if kept.size < y.size:
-            if get_tags(estimator).input_tags.pairwise:  # it will be given a column for each row, weightless or not
-                rows = np.arange(y.size)
-            else:
-                params = check_method_params(X, params, indices=kept)
-                X, _ = safe_split(estimator, X, y, kept)
-        fitted = estimator if self._prefit else clone(estimator).fit(X, y[rows], **params)
-        if not np.array_equal(fitted.classes_, classes):
-            raise ValueError(
-                f"The estimator knows the classes {np.asarray(fitted.classes_).tolist()}, but y has "
-                f"{classes.tolist()}: "
-                "choose on rows of the same two classes."
-            )
-        parts, rows = held_out or (_parts(self.method, fitted, X, minority), rows)
-        self._choose(parts, y[rows] == classes[minority], weight[rows], metric, fitted)
-
-        self.classes_, self.estimator_, self.minority_ = classes, fitted, classes[minority]
-        for name in ("n_features_in_", "feature_names_in_"):
-            self.__dict__.pop(name, None)
-            if hasattr(fitted, name):
-                setattr(self, name, getattr(fitted, name))
+        held_out = self._held_out(estimator, X, y, kept, params, split_params, minority)
+        fitted, X, rows = self._fit_machine(estimator, X, y, kept, params)
+        parts, rows = held_out or (parts_of_score(self.method, fitted, X, minority), rows)
+        best = best_choice(self, parts, y[rows] == classes[minority], weight[rows], fitted)
+        self._keep(best, fitted, classes, minority)
         return self
 
     @by_blocks
@@ -272,20 +252,14 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         ndarray or tensor of shape (n_samples,)
         """
         check_is_fitted(self)
+        method, chosen = ("z", self.z_) if hasattr(self, "z_") else ("threshold", self.threshold_)
         minority = int(self.minority_ == self.classes_[1])
-        if hasattr(self, "z_"):
-            p, q = _parts("z", self.estimator_, X, minority)
-            with np.errstate(over="ignore"):
-                score = self.z_ * p + q
-        else:
-            score = _parts("threshold", self.estimator_, X, minority)[0] - self.threshold_
-        if minority == 0:  # 0 is for the majority, which is above 0 here
-            score = np.where(score == 0.0, np.nextafter(0.0, 1.0), -score)
+        score = adjusted_scores(parts_of_score(method, self.estimator_, X, minority), chosen, minority)
         return kind_of(X).give(score)
 
     @by_blocks
     def predict(self, X: MatrixLike) -> NDArray[Any]:
-        """The class of each row; a score of exactly 0 is the majority's.
+        """The class of each row; a score of exactly 0 means the majority.
 
         Parameters
         ----------
@@ -294,13 +268,13 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         Returns
         -------
         ndarray or tensor of shape (n_samples,)
-            Labels that are text stay with NumPy.
+            Text labels are always a NumPy array.
         """
         above = to_host(self.decision_function(X)) > 0
         return kind_of(X).give(np.asarray(self.classes_[above.astype(np.intp)]))
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """What the estimator and the splitter ask for.
+        """The metadata that the estimator and the splitter request.
 
         Returns
         -------
@@ -320,7 +294,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
 
     @property
     def _prefit(self) -> bool:
-        return isinstance(self.cv, str)  # "prefit" is the only one
+        return isinstance(self.cv, str)  # "prefit" is the only string
 
     def _estimator(self) -> Any:
         if self.estimator is not None:
@@ -330,30 +304,14 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         svm = KernelSVM()
         return svm.set_fit_request(sample_weight=True) if get_config()["enable_metadata_routing"] else svm
 
-    def _check_choices(self, estimator: Any) -> None:
-        name = type(_unfrozen(estimator)).__name__
-        if self.method == "z" and not _can_split(estimator):
-            raise ValueError(
-                f"{name} has no support vectors to split: method='z' takes KernelSVM, LinearSVM, scikit-learn's "
-                "SVC or NuSVC, or a Pipeline that ends in one; method='threshold' takes any classifier with scores."
-            )
-        if self.method == "threshold":
-            if not (hasattr(estimator, "decision_function") or hasattr(estimator, "predict_proba")):
-                raise ValueError(f"{name} has neither decision_function nor predict_proba: there is nothing to cut.")
-            if self.search == "golden":
-                raise ValueError("search='golden' is for method='z'; a threshold is always searched exactly.")
-        if self._prefit:
-            check_is_fitted(estimator)
-
-    def _route(self, estimator: Any, weight: Array | None, fit_params: dict[str, Any]) -> tuple[Any, Any]:
+    def _route(self, estimator: BaseEstimator, weight: Array | None, fit_params: dict[str, Any]) -> tuple[Any, Any]:
         """What goes to the estimator's `fit` and to the splitter."""
         if get_config()["enable_metadata_routing"]:
             routed = process_routing(self, "fit", sample_weight=weight, **fit_params)
             return routed.estimator.fit, routed.splitter.split
         if weight is None:
             return fit_params, {}
-        name = weight_name(estimator)
-        if name is not None:
+        if (name := weight_name(estimator)) is not None:
             return {**fit_params, name: weight}, {}
         if not self._prefit and not isinstance(estimator, FrozenEstimator):
             warnings.warn(
@@ -365,68 +323,117 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
 
     def _held_out(
         self,
-        estimator: Any,
+        estimator: BaseEstimator,
         X: MatrixLike,
         y: NDArray[Any],
         kept: Index,
-        params: Any,
-        split_params: Any,
+        params: dict[str, Any],
+        split_params: dict[str, Any],
         minority: int,
-    ) -> tuple[tuple[Array, ...], Index]:
+    ) -> tuple[tuple[Array, ...], Index] | None:
         """The parts of the scores of held-out rows, and which rows these are; rows of weight 0 are left out."""
-        every, weighs = np.arange(y.size), np.isin(np.arange(y.size), kept)
+        if self.cv is None or self._prefit:
+            return None
         if isinstance(self.cv, Integral):
             splits = check_cv(self.cv, y[kept], classifier=True).split(kept, y[kept])
             folds = [(kept[train], kept[test]) for train, test in splits]
-        else:  # it speaks of the rows as they were given
+        else:  # a splitter refers to the rows as they were given
+            every, counts = np.arange(y.size), np.isin(np.arange(y.size), kept)
             splits = check_cv(self.cv, y, classifier=True).split(X, y, **split_params)
-            folds = [(every[train], every[test]) for train, test in splits]
-            folds = [(train[weighs[train]], test[weighs[test]]) for train, test in folds]
+            folds = [(every[train][counts[train]], every[test][counts[test]]) for train, test in splits]
         each = Parallel(n_jobs=1 if on_device(estimator, X) else self.n_jobs)(
             delayed(_fold)(self.method, clone(estimator), X, y, train, test, params, minority) for train, test in folds
         )
         parts = tuple(np.concatenate(part) for part in zip(*each, strict=True))
         return parts, np.concatenate([test for _, test in folds])
 
-    def _choose(self, parts: tuple[Array, ...], positive: Mask, weight: Array, metric: Any, fitted: Any) -> None:
-        best: BestZ | BestThreshold
-        if self.method == "z":
-            p, q = parts
-            best = best_z(
-                p, q, positive, metric, weight,
-                search=self.search, place=self.place, z_max=self.z_max, resolution=_RESOLUTION,
-            )  # fmt: skip
-            name, unchanged, whole = "z_", "z = 1 leaves the machine as it was", (0.0, math.inf)
-        else:
-            neutral = 0.0 if hasattr(fitted, "decision_function") else 0.5
-            best = best_threshold(
-                parts[0], positive, metric, weight, place=self.place, neutral=neutral, resolution=_RESOLUTION
+    def _fit_machine(
+        self, estimator: BaseEstimator, X: MatrixLike, y: NDArray[Any], kept: Index, params: dict[str, Any]
+    ) -> tuple[Any, MatrixLike, Index]:
+        """The machine, fitted to the rows with a weight; and the rows whose scores it is asked for."""
+        rows = kept
+        if kept.size < y.size:
+            if get_tags(estimator).input_tags.pairwise:  # it will get a column for each row, weightless or not
+                rows = np.arange(y.size)
+            else:
+                params = check_method_params(X, params, indices=kept)
+                X, _ = safe_split(estimator, X, y, kept)
+        fitted = estimator if self._prefit else clone(estimator).fit(X, y[rows], **params)
+        classes = np.unique(y[kept])
+        if not np.array_equal(fitted.classes_, classes):
+            raise ValueError(
+                f"The estimator knows the classes {np.asarray(fitted.classes_).tolist()}, but y has "
+                f"{classes.tolist()}: choose on rows of the same two classes."
             )
-            name, unchanged, whole = "threshold_", f"the threshold stays at {neutral}", (-math.inf, math.inf)
-        for stale in ("z_", "threshold_"):
+        return fitted, X, rows
+
+    def _keep(self, best: Best, fitted: BaseEstimator, classes: NDArray[Any], minority: int) -> None:
+        for stale in ("z_", "threshold_", "n_features_in_", "feature_names_in_"):
             self.__dict__.pop(stale, None)
-        setattr(self, name, best[0])
+        setattr(self, "z_" if isinstance(best, BestZ) else "threshold_", best[0])
         self.best_score_, self.interval_ = best.value, best.interval
-        if best.interval == whole:
-            warnings.warn(
-                f"No choice changes the metric, as when all scores are equal: {unchanged}. "
-                "Look at the estimator's parameters and at the metric.",
-                stacklevel=4,
-            )
+        self.classes_, self.estimator_, self.minority_ = classes, fitted, classes[minority]
+        columns = ("n_features_in_", "feature_names_in_")
+        self.__dict__.update({name: getattr(fitted, name) for name in columns if hasattr(fitted, name)})
 
 
-# --- input ---
+# --- the choice, also for searches ---
 
 
-def _unfrozen(estimator: Any) -> Any:
-    return _unfrozen(estimator.estimator) if isinstance(estimator, FrozenEstimator) else estimator
+def check_choices(adjuster: ZAdjustedClassifier, estimator: BaseEstimator) -> None:
+    """Whether the estimator can be adjusted as the adjuster's parameters say."""
+    get_metric(adjuster.metric)
+    name = type(unfrozen(estimator)).__name__
+    if adjuster.method == "z" and not _can_split(estimator):
+        raise ValueError(
+            f"{name} has no support vectors to split: method='z' takes KernelSVM, LinearSVM, scikit-learn's "
+            "SVC or NuSVC, or a Pipeline that ends in one; method='threshold' takes any classifier with scores."
+        )
+    if adjuster.method == "threshold":
+        if not (hasattr(estimator, "decision_function") or hasattr(estimator, "predict_proba")):
+            raise ValueError(f"{name} has neither decision_function nor predict_proba: a threshold needs scores.")
+        if adjuster.search == "golden":
+            raise ValueError("search='golden' is for method='z'; a threshold is always searched exactly.")
+    if isinstance(adjuster.cv, str):  # "prefit"
+        check_is_fitted(estimator)
+
+
+def best_choice(
+    adjuster: ZAdjustedClassifier, parts: tuple[Array, ...], positive: Mask, weight: Array, fitted: BaseEstimator
+) -> Best:
+    """The adjuster's choice of z or of the threshold, with a warning where none changes the metric."""
+    metric = get_metric(adjuster.metric)
+    options: dict[str, Any] = {"place": adjuster.place, "resolution": _RESOLUTION}
+    if adjuster.method == "z":
+        p, q = parts
+        best: Best = best_z(p, q, positive, metric, weight, search=adjuster.search, z_max=adjuster.z_max, **options)
+        unchanged, whole = "z = 1 leaves the machine as it was", (0.0, math.inf)
+    else:
+        neutral = 0.0 if hasattr(fitted, "decision_function") else 0.5
+        best = best_threshold(parts[0], positive, metric, weight, neutral=neutral, **options)
+        unchanged, whole = f"the threshold stays at {neutral}", (-math.inf, math.inf)
+    if best.interval == whole:
+        warnings.warn(
+            f"No choice changes the metric, as when all scores are equal: {unchanged}. "
+            "Look at the estimator's parameters and at the metric.",
+            stacklevel=4,
+        )
+    return best
+
+
+def adjusted_scores(parts: tuple[Array, ...], chosen: float, minority: int) -> Array:
+    """Scores above 0 for `classes_[1]`: from p, q and z, or from the score and the threshold."""
+    with np.errstate(over="ignore"):
+        score = chosen * parts[0] + parts[1] if len(parts) == 2 else parts[0] - chosen
+    # 0 means the majority: if that is classes_[1], its score must be above 0.
+    return score if minority == 1 else np.where(score == 0.0, np.nextafter(0.0, 1.0), -score)
 
 
 # --- scores in parts ---
 
 
 def _fold(
-    method: str, estimator: Any, X: MatrixLike, y: NDArray[Any], train: Any, test: Any, params: Any, minority: int
+    method: str, estimator: Any, X: MatrixLike, y: NDArray[Any], train: Index, test: Index, params: Any, minority: int
 ) -> tuple[Array, ...]:
     """Fit on the training rows of a fold; the parts of the scores of its test rows."""
     X_train, y_train = safe_split(estimator, X, y, train)
@@ -434,10 +441,10 @@ def _fold(
     if np.unique(y_train).size < 2:
         raise ValueError("cv leaves a fold with training rows of one class only: use fewer folds, stratified.")
     estimator.fit(X_train, y_train, **check_method_params(X, params, indices=train))
-    return _parts(method, estimator, X_test, minority)
+    return parts_of_score(method, estimator, X_test, minority)
 
 
-def _parts(method: str, estimator: Any, X: MatrixLike, minority: int) -> tuple[Array, ...]:
+def parts_of_score(method: str, estimator: BaseEstimator, X: MatrixLike, minority: int) -> tuple[Array, ...]:
     """(p, q), or the score alone for "threshold", with classes_[minority] as the positive class."""
     if method == "threshold":
         if hasattr(estimator, "decision_function"):
@@ -448,28 +455,33 @@ def _parts(method: str, estimator: Any, X: MatrixLike, minority: int) -> tuple[A
     return (up, down + intercept) if minority == 1 else (-down, -(up + intercept))
 
 
-def _can_split(estimator: Any) -> bool:
-    estimator = _unfrozen(estimator)
+def unfrozen(estimator: BaseEstimator) -> Any:
+    """The estimator inside any number of `FrozenEstimator`."""
+    return unfrozen(estimator.estimator) if isinstance(estimator, FrozenEstimator) else estimator
+
+
+def _can_split(estimator: BaseEstimator) -> bool:
+    estimator = unfrozen(estimator)
     if isinstance(estimator, Pipeline):
         return _can_split(estimator.steps[-1][1])
     return hasattr(estimator, "split_decision") or isinstance(estimator, SVC | NuSVC)
 
 
-def split_decision(estimator: Any, X: MatrixLike) -> tuple[Array, Array, float]:
+def split_decision(estimator: BaseEstimator, X: MatrixLike) -> tuple[Array, Array, float]:
     """Terms of positive coefficients, of negative ones, and the intercept: their sum is the decision function."""
-    estimator = _unfrozen(estimator)
+    estimator = unfrozen(estimator)
     if isinstance(estimator, Pipeline):
         for _, step in estimator.steps[:-1]:
             if step is not None and step != "passthrough" and not hasattr(step, "fit_resample"):
                 X = step.transform(X)
         return split_decision(estimator.steps[-1][1], X)
-    own = hasattr(estimator, "split_decision")
-    up, down, intercept = estimator.split_decision(X) if own else _svc_split(estimator, X)
+    split = getattr(estimator, "split_decision", None)
+    up, down, intercept = _svc_split(estimator, X) if split is None else split(X)
     return np.asarray(up, dtype=np.float64), np.asarray(down, dtype=np.float64), float(np.squeeze(intercept))
 
 
-def _svc_split(svc: Any, X: MatrixLike) -> tuple[Array, Array, float]:
-    """The same of scikit-learn's SVC with two classes, whose `dual_coef_` speaks of classes_[1]."""
+def _svc_split(svc: SVC | NuSVC, X: MatrixLike) -> tuple[Array, Array, float]:
+    """The same for scikit-learn's SVC with two classes, whose positive coefficients mean classes_[1]."""
     coef = svc.dual_coef_.toarray() if issparse(svc.dual_coef_) else np.asarray(svc.dual_coef_)
     signed = np.column_stack([np.maximum(coef.ravel(), 0.0), np.minimum(coef.ravel(), 0.0)])
     if not callable(svc.kernel):
@@ -480,7 +492,7 @@ def _svc_split(svc: Any, X: MatrixLike) -> tuple[Array, Array, float]:
             kernel = get_kernel(svc.kernel, svc._gamma, svc.degree, svc.coef0)
             pulls = kernel_dot(kernel, X, svc.support_vectors_, signed, dtype=np.float64)
     else:
-        rows = max(1, _TILE // svc.shape_fit_[0])  # its own callable: columns for all training rows
+        rows = max(1, _TILE // svc.shape_fit_[0])  # a callable has a column for each training row
         n = X.shape[0] if hasattr(X, "shape") else len(X)
         pulls = np.zeros((n, 2))
         for start in range(0, n if signed.size else 0, rows):

@@ -76,9 +76,9 @@ class Detector:
         """
         part, cut = self.committee.fold % _PARTS, np.full(self.positive.size, self.threshold)
         scores = self.committee.unseen if objective is None else self.committee.honest
-        for k in range(int(part.max()) + 1) if objective is not None else ():
+        for k in range(int(part.max()) + 1):
             others = part != k
-            if 0 < np.count_nonzero(self.positive[others]) < np.count_nonzero(others):
+            if objective is not None and 0 < np.count_nonzero(self.positive[others]) < np.count_nonzero(others):
                 choice = choose_threshold(scores[others], self.positive[others], objective, self.weight[others])
                 cut[~others] = choice.threshold
         rows = {}

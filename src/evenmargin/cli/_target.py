@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._util.typing import Index, Mask
+from ..weights import is_minority
 from ._content import TRUTH, as_number, coded, own_kind
 from ._reading import InputError, hint, near, quoted
 from ._schema import Schema
@@ -107,12 +108,12 @@ def _rarer(counts: dict[str, int], name: str, notes: list[str]) -> str:
             "that value from all others."
         )
     first, last = sorted(counts, key=lambda word: (as_number(word) if numbers else 0.0, word))
-    total = sum(counts.values())
-    if counts[first] == counts[last]:
-        notes.append(f"{last!r} of {name!r} is looked for; {first!r}, as frequent, would be by --positive {first}.")
-        return last
-    rare = min(counts, key=lambda word: counts[word])
-    notes.append(f"{rare!r} of {name!r} is looked for, the rarer value: {counts[rare]:,} of {total:,} rows.")
+    rare, other = (last, first) if is_minority(counts[last], counts[first]) else (first, last)
+    if counts[rare] == counts[other]:
+        notes.append(f"{rare!r} of {name!r} is looked for; {other!r}, as frequent, would be by --positive {other}.")
+    else:
+        total = sum(counts.values())
+        notes.append(f"{rare!r} of {name!r} is looked for, the rarer value: {counts[rare]:,} of {total:,} rows.")
     return rare
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from .weights import SCHEMES, DensityWeights, density_weights
+from .schemes import SCHEMES
+from .weights import DensityWeights, density_weights
 
 __all__ = ["SCHEMES", "DensityWeights", "density_weights"]

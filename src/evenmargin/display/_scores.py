@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from .._device.arrays import to_host
 from .._input.checks import check_is_fitted
 from .._util.typing import Array, MatrixLike
-from ..zsvm import ZAdjustedClassifier, _parts, _unfrozen, split_decision
+from ..zsvm import ZAdjustedClassifier, parts_of_score, split_decision, unfrozen
 from . import _common as common
 
 __all__ = ["BoundaryDistanceDisplay", "ScoreHistogramDisplay", "before_and_after", "plain_threshold"]
@@ -231,9 +231,9 @@ def before_and_after(model: ZAdjustedClassifier, X: MatrixLike) -> tuple[Array, 
     """Scores of the minority with the boundary at 0, as the machine was trained and as it was adjusted."""
     which = int(model.minority_ == model.classes_[1])
     if hasattr(model, "z_"):
-        p, q = _parts("z", model.estimator_, X, which)
+        p, q = parts_of_score("z", model.estimator_, X, which)
         return p + q, model.z_ * p + q
-    (score,) = _parts("threshold", model.estimator_, X, which)
+    (score,) = parts_of_score("threshold", model.estimator_, X, which)
     return score - plain_threshold(model), score - model.threshold_
 
 
@@ -243,9 +243,9 @@ def plain_threshold(model: ZAdjustedClassifier) -> float:
 
 
 def _machine(model: ZAdjustedClassifier) -> Any:
-    machine = _unfrozen(model.estimator_)
+    machine = unfrozen(model.estimator_)
     while isinstance(machine, Pipeline):
-        machine = _unfrozen(machine.steps[-1][1])
+        machine = unfrozen(machine.steps[-1][1])
     return machine
 
 

@@ -14,7 +14,7 @@ from .._input.checks import check_is_fitted
 from .._util.typing import Array, Mask, MatrixLike
 from ..adjust import MetricCurve, best_threshold, best_z, metric_curve
 from ..metrics import METRICS, CostMatrix, FBeta, get_metric, precision, recall, specificity
-from ..zsvm import ZAdjustedClassifier, _parts
+from ..zsvm import ZAdjustedClassifier, parts_of_score
 from . import _common as common
 
 __all__ = ["ThresholdDisplay"]
@@ -371,10 +371,10 @@ def _adjusted(model: ZAdjustedClassifier, X: MatrixLike, pos_label: Any) -> tupl
         )
     which = int(model.minority_ == model.classes_[1])
     if hasattr(model, "z_"):
-        p, q = _parts("z", model.estimator_, X, which)
+        p, q = parts_of_score("z", model.estimator_, X, which)
         return {"p": p, "q": q}, minority, model.z_, ""
     scored = hasattr(model.estimator_, "decision_function")
-    (score,) = _parts("threshold", model.estimator_, X, which)
+    (score,) = parts_of_score("threshold", model.estimator_, X, which)
     return {"y_score": score}, minority, model.threshold_, "decision function" if scored else "predicted probability"
 
 

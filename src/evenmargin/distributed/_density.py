@@ -19,8 +19,8 @@ from sklearn.base import BaseEstimator
 
 from .._input.checks import check_weights, seed_from
 from .._util.typing import Floats, Index, MatrixLike, VectorLike
-from ..density import SCHEMES
-from ..density.weights import _power, draw_waves, fourier_phases, fourier_spread, lost_among, precision_for
+from ..density.fourier import draw_waves, fourier_phases, fourier_spread, precision_for
+from ..density.schemes import densities, lost_among, scheme_name, scheme_weights
 from ..kernels import RBF
 from ._engine import Engine, Parts, reduced
 from ._moments import Extent, Moments, added
@@ -73,11 +73,8 @@ class DensityRule:
             found[:, 0] = (1.0 + drawn) / self.mean
             return found
         sums, errors = fourier_spread(block.X, self.centre, self.waves(), self.codes(block), self.phase)
-        sums *= self.largest
-        sums[weight == 0] += 1.0
-        if self.classes.size == 1:
-            sums = np.maximum(sums, np.where(weight > 0, weight, 1.0))
-        given = np.maximum(sums, 0.0) if self.scheme == "same_class" else _power(sums, self.scheme, weight)
+        sums = densities(sums, weight, self.largest, one_class=self.classes.size == 1)
+        given = scheme_weights(sums, self.scheme, weight)
         found[:, 0], found[:, 1], found[:, 2] = given / self.mean, sums, self.largest * errors
         return found
 
@@ -142,7 +139,7 @@ class CollectionWeights:
 
 def fit_density(estimator: BaseEstimator, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> CollectionWeights:
     """Weights by the parameters of a `DensityWeights`."""
-    scheme = estimator.scheme if isinstance(estimator.scheme, str) else SCHEMES[estimator.scheme - 1]
+    scheme = scheme_name(estimator.scheme)
     if estimator.method == "exact" and scheme != "random":
         raise ValueError("method='exact' takes all pairs of rows: on dask collections choose method='fourier'.")
     if scheme != "same_class":

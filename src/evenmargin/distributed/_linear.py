@@ -25,6 +25,7 @@ from ..solvers import Control, Lbfgs, Newton, Solver, run
 from ..solvers.one_vs_rest import binary_task, effective_C, one_vs_rest
 from ..solvers.outcome import Outcome, Progress, Resumption, TaskOutcome, TaskProgress
 from ..solvers.rounds import WIDE, Course, Look, Request, Terms, Trail, begin, drive, look
+from ..weights import is_minority
 from ._engine import ClusterLost, Engine, Parts, reduced
 from ._partitions import Array, Block, Partitions, partitions
 from ._survey import Survey, merge_surveys, stacked, survey
@@ -171,7 +172,7 @@ class _Rounds:
         classes = survey.classes
         totals = np.array([survey.totals[label] for label in classes.tolist()])
         self.tasks = one_vs_rest(classes)
-        self.signs = [1.0 if 2.0 * totals[k] <= totals.sum() else -1.0 for k in self.tasks]
+        self.signs = [1.0 if is_minority(totals[k], totals.sum() - totals[k]) else -1.0 for k in self.tasks]
         intercepts = tuple(intercept_for(machine.intercept, sign) for sign in self.signs)
         rule = machine.class_weight
         if isinstance(rule, dict):  # rows carry codes

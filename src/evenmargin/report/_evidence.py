@@ -360,7 +360,7 @@ def _row_names(rows: Any, n: int) -> Sequence[Any]:
 
 def _objective(model: Any) -> Objective | None:
     """What the threshold was chosen for, unless it was moved since."""
-    given = getattr(model, "objective", getattr(model, "metric", None))
+    given: Any = getattr(model, "objective", getattr(model, "metric", None))
     if not isinstance(model, EvenMarginClassifier) and not hasattr(model, "minority_"):
         return None
     goal = get_objective(given)

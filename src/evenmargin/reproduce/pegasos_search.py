@@ -23,7 +23,7 @@ from ..linear import LinearSVM
 from ..losses import get_loss
 from ..metrics import roc_auc
 from ..papers import cost_sensitive_pegasos
-from ..problem import Problem
+from ..problem import Problem, intercept_for
 from ..sampling import get_sampler
 from ..selection import SharedGridSearch
 from ..solvers import Control, Pegasos, run
@@ -249,12 +249,13 @@ def scores_after_fit(machine: SVM, X: Array, y: Labels, judge: Array) -> Array:
         y, np.ones(y.size), np.array([-1, 1]), 1, C=machine.C, alpha=machine.alpha, class_weight=machine.class_weight,
         dtype=X.dtype,
     )  # fmt: skip
-    bias = task.sign * machine.intercept
+    bias = intercept_for(machine.intercept, task.sign)
+    problem = Problem(X, task.labels, task.price, get_loss(machine.loss), bias, task.radius)
+    halting = machine.stopping if isinstance(machine.stopping, AUCHalting) else None
     control = Control(
         max_iter=machine.max_iter, sampling=get_sampler(machine.sampling), seed=seed_from(machine.random_state) + 1,
-        intercept=bias, halting=machine.stopping, certify=False,
+        intercept=problem.offset, halting=halting, certify=False,
     )  # fmt: skip
-    problem = Problem(X, task.labels, task.price, get_loss(machine.loss), bias, task.radius)
     return np.asarray(judge @ (task.sign * run(problem, machine.solver, control).coef))
 
 

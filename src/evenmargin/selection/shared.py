@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterable
-from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import isfinite
@@ -49,19 +48,19 @@ from .._input.checks import (
 from .._input.entry import enter
 from .._util.threads import Workers
 from .._util.typing import Array, Index, MatrixLike
-from ..density import SCHEMES, DensityWeights, density_weights
-from ..density.weights import _power
+from ..density import DensityWeights, density_weights
+from ..density.schemes import normalized, scheme_name, scheme_weights
+from ..density.weights import fit_in_memory
 from ..kernel import KernelSVM
 from ..kernels import RBF, Laplacian, Linear, Poly, centre_of, get_kernel, kernel_matrix, prepared, reach
 from ..losses import Hinge, SquaredHinge, get_loss
-from ..metrics import get_metric
 from ..problem import intercept_for
 from ..solvers import _SMO_UP_TO, SMO
 from ..solvers.gram import SMALL
 from ..solvers.one_vs_rest import Task, binary_task, effective_C, one_vs_rest
 from ..solvers.price_paths import Square, solve_paths
-from ..weights import minority_is_positive
-from ..zsvm import ZAdjustedClassifier
+from ..weights import minority_is_positive, prices_are_usable
+from ..zsvm import ZAdjustedClassifier, adjusted_scores, best_choice, check_choices
 from .scoring import quick_scores
 from .trials import Sheet, Trials
 
@@ -75,8 +74,6 @@ _ADJUSTMENTS = ("method", "metric", "search", "place", "z_max")
 _COARSE = 1e-4
 # What rounding of kernel values may do to a score, at most.
 _NOISE = 0.05
-# The largest price of a row, as in `_binary.py`.
-_LARGEST_PRICE = 1e60
 # The share of a device's free memory that a kernel matrix may take there.
 _SHARE = 0.6
 
@@ -191,8 +188,7 @@ def _cell(recipe: Recipe, params: dict[str, Any], prefix: str) -> tuple[float, f
         own = {name: params.get(name, getattr(recipe.adjusted, name)) for name in _ADJUSTMENTS}
         adjuster = ZAdjustedClassifier(recipe.machine, **own)
         validate_parameters(adjuster)
-        adjuster._check_choices(recipe.machine)
-        get_metric(adjuster.metric)
+        check_choices(adjuster, recipe.machine)
     return float(C), None if alpha is None else float(alpha), adjuster
 
 
@@ -433,23 +429,21 @@ class Desk:
         self, machine: KernelSVM, rows: FoldRows, fold: int, own: Index, y: NDArray[Any], weight: Array
     ) -> Array:
         """The machine's density weights; schemes with the same γ share their sums."""
-        rule = machine.density if isinstance(machine.density, DensityWeights) else DensityWeights(machine.density)
+        given = machine.density
+        assert given is not None
+        rule = given if isinstance(given, DensityWeights) else DensityWeights(given)
         validate_parameters(rule)
-        scheme = rule.scheme if isinstance(rule.scheme, str) else SCHEMES[rule.scheme - 1]
+        scheme = scheme_name(rule.scheme)
         if rule.method != "exact" or scheme == "random":
             return np.asarray(density_weights(machine.density, rows.X[own], y, weight, seed_from(machine.random_state)))
         signed = scheme == "same_class"
 
         def sums() -> Array:
-            plain = DensityWeights("same_class" if signed else "density", gamma=rule.gamma)
-            plain._fit(enter(rows.X[own], rule.device)[0], y, weight)
-            return plain.density_
+            plain = DensityWeights("same_class" if signed else "density", gamma=rule.gamma, device=rule.device)
+            return fit_in_memory(plain, rows.X[own], y, weight).density_
 
         s = self.once((id(rows), fold, rule.gamma, signed), sums)
-        found = np.maximum(s, 0.0) if signed else _power(s, scheme, weight)
-        if rule.normalize == "mean":
-            found = found / found.max()
-            found = found / np.average(found, weights=weight)
+        found = normalized(scheme_weights(s, scheme, weight), rule.normalize, weight)
         return np.asarray(found, dtype=np.float64)
 
 
@@ -469,7 +463,7 @@ def _paths(job: Job, K: Any, prices: Array) -> tuple[Array, Array, Array]:
     for task in job.tasks:
         price = np.zeros((prices.size, n))
         price[:, job.train] = np.outer(prices, task.price)
-        if not (price[:, job.train].min() > 0 and price.max() < _LARGEST_PRICE):
+        if not prices_are_usable(price[:, job.train]):
             raise NotShared
         labels = np.ones(n)
         labels[job.train] = task.labels
@@ -514,7 +508,7 @@ def _adjusted(job: Job, places: Index, scores: Array, intercepts: Array, ups: Ar
     positive = y == job.classes[minority]
     found = np.empty((places.size, job.rows.n))
     for cell, (place, (_, _, _, adjuster)) in enumerate(zip(places, job.recipe.cells, strict=True)):
-        adjuster, score = copy(adjuster), scores[place]  # other folds have it too
+        score = scores[place]
         if adjuster.method == "z":
             up, b = ups[place], intercepts[place]
             parts: tuple[Array, ...] = (up, score - up) if minority == 1 else (up + b - score, -(up + b))
@@ -522,10 +516,8 @@ def _adjusted(job: Job, places: Index, scores: Array, intercepts: Array, ups: Ar
             score = score.astype(job.rows.X.dtype).astype(np.float64)
             parts = (score if minority == 1 else -score,)
         chosen = tuple(part[job.counted] for part in parts)
-        adjuster._choose(chosen, positive, weights, get_metric(adjuster.metric), job.recipe.machine)
-        with np.errstate(over="ignore"):
-            moved = adjuster.z_ * parts[0] + parts[1] if adjuster.method == "z" else parts[0] - adjuster.threshold_
-        found[cell] = moved if minority == 1 else np.where(moved == 0.0, np.nextafter(0.0, 1.0), -moved)
+        best = best_choice(adjuster, chosen, positive, weights, job.recipe.machine)
+        found[cell] = adjusted_scores(parts, best[0], minority)
     return found
 
 

@@ -9,12 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._util.typing import Array, Floats
-from ..weights import minority_is_positive, row_costs
+from ..weights import LARGEST_PRICE, is_minority, minority_is_positive, prices_are_usable, row_costs
 
 __all__ = ["Task", "binary_task", "effective_C", "one_vs_rest"]
-
-# Above it, squares of prices times squares of features would overflow.
-_LARGEST_PRICE = 1e60
 
 
 @dataclass(frozen=True)
@@ -61,17 +58,17 @@ def binary_task(
     """
     positive = y == classes[which]
     pair = None if totals is None else np.array([totals.sum() - totals[which], totals[which]])
-    rare = minority_is_positive(positive, weight) if pair is None else bool(pair[1] <= pair[0])
+    rare = minority_is_positive(positive, weight) if pair is None else is_minority(pair[1], pair[0])
     total = float(weight.sum() if totals is None else totals.sum())
     C = effective_C(C, alpha, total)
     with np.errstate(over="ignore"):
         price = C * row_costs(class_weight, y, positive, weight, pair, classes)
         if density is not None:
             price = price * density
-    if not (price.min() > 0 and price.max() < _LARGEST_PRICE):  # also where it is NaN
+    if not prices_are_usable(price):
         raise ValueError(
             f"C times the weights runs from {price.min():.1e} to {price.max():.1e}: choose C (or alpha), "
-            f"class_weight and sample_weight so that every row has a price above 0 and below {_LARGEST_PRICE:.0e}."
+            f"class_weight and sample_weight so that every row has a price above 0 and below {LARGEST_PRICE:.0e}."
         )
     labels = np.where(positive == rare, 1.0, -1.0).astype(dtype)
     radius = float(np.sqrt(max(C * total, price.sum())))
