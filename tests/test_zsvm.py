@@ -355,7 +355,7 @@ def test_the_parts_add_up_to_the_decision_function(svc, labels):
             continue  # this one is for dense rows
         rows = container(X)
         svc = clone(svc).fit(rows, labels)
-        up, down, intercept = zsvm._split_decision(svc, rows)
+        up, down, intercept = zsvm.split_scores(svc, rows)
         assert_allclose(up + down + intercept, svc.decision_function(rows), rtol=1e-9, atol=1e-9)
         if svc.kernel == "rbf":
             assert up.min() > 0 > down.max()
@@ -525,7 +525,7 @@ def test_pipelines_that_resample():
 
     pipe = make_resampling(StandardScaler(), SMOTE(random_state=0), SVC())
     svm = ZAdjustedClassifier(pipe, cv=3).fit(X, Y)
-    up, down, intercept = zsvm._split_decision(svm.estimator_, X)
+    up, down, intercept = zsvm.split_scores(svm.estimator_, X)
     assert_allclose(up + down + intercept, svm.estimator_.decision_function(X), rtol=1e-9, atol=1e-9)
     assert svm.minority_ == 1
     assert set(svm.predict(X)) == {-1, 1}

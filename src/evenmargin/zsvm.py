@@ -248,7 +248,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
                 f"{classes.tolist()}: "
                 "choose on rows of the same two classes."
             )
-        parts, rows = held_out or (_parts(self.method, fitted, X, minority), rows)
+        parts, rows = held_out or (score_parts(self.method, fitted, X, minority), rows)
         self._choose(parts, y[rows] == classes[minority], weight[rows], metric, fitted)
 
         self.classes_, self.estimator_, self.minority_ = classes, fitted, classes[minority]
@@ -273,11 +273,11 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         check_is_fitted(self)
         minority = int(self.minority_ == self.classes_[1])
         if hasattr(self, "z_"):
-            p, q = _parts("z", self.estimator_, X, minority)
+            p, q = score_parts("z", self.estimator_, X, minority)
             with np.errstate(over="ignore"):
                 score = self.z_ * p + q
         else:
-            score = _parts("threshold", self.estimator_, X, minority)[0] - self.threshold_
+            score = score_parts("threshold", self.estimator_, X, minority)[0] - self.threshold_
         if minority == 0:  # 0 is for the majority, which is above 0 here
             score = np.where(score == 0.0, np.nextafter(0.0, 1.0), -score)
         return kind_of(X).give(score)
@@ -330,7 +330,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         return svm.set_fit_request(sample_weight=True) if get_config()["enable_metadata_routing"] else svm
 
     def _check_choices(self, estimator: Any) -> None:
-        name = type(_unfrozen(estimator)).__name__
+        name = type(unfrozen(estimator)).__name__
         if self.method == "z" and not _can_split(estimator):
             raise ValueError(
                 f"{name} has no support vectors to split: method='z' takes KernelSVM, LinearSVM, scikit-learn's "
@@ -417,8 +417,8 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
 # --- input ---
 
 
-def _unfrozen(estimator: Any) -> Any:
-    return _unfrozen(estimator.estimator) if isinstance(estimator, FrozenEstimator) else estimator
+def unfrozen(estimator: Any) -> Any:
+    return unfrozen(estimator.estimator) if isinstance(estimator, FrozenEstimator) else estimator
 
 
 # --- scores in parts ---
@@ -433,35 +433,35 @@ def _fold(
     if np.unique(y_train).size < 2:
         raise ValueError("cv leaves a fold with training rows of one class only: use fewer folds, stratified.")
     estimator.fit(X_train, y_train, **check_method_params(X, params, indices=train))
-    return _parts(method, estimator, X_test, minority)
+    return score_parts(method, estimator, X_test, minority)
 
 
-def _parts(method: str, estimator: Any, X: MatrixLike, minority: int) -> tuple[Array, ...]:
+def score_parts(method: str, estimator: Any, X: MatrixLike, minority: int) -> tuple[Array, ...]:
     """(p, q), or the score alone for "threshold", with classes_[minority] as the positive class."""
     if method == "threshold":
         if hasattr(estimator, "decision_function"):
             score = to_host(estimator.decision_function(X), np.float64)
             return (score if minority == 1 else -score,)
         return (to_host(estimator.predict_proba(X)[:, minority], np.float64),)
-    up, down, intercept = _split_decision(estimator, X)
+    up, down, intercept = split_scores(estimator, X)
     return (up, down + intercept) if minority == 1 else (-down, -(up + intercept))
 
 
 def _can_split(estimator: Any) -> bool:
-    estimator = _unfrozen(estimator)
+    estimator = unfrozen(estimator)
     if isinstance(estimator, Pipeline):
         return _can_split(estimator.steps[-1][1])
     return hasattr(estimator, "_split_decision") or isinstance(estimator, SVC | NuSVC)
 
 
-def _split_decision(estimator: Any, X: MatrixLike) -> tuple[Array, Array, float]:
+def split_scores(estimator: Any, X: MatrixLike) -> tuple[Array, Array, float]:
     """Terms of positive coefficients, of negative ones, and the intercept: their sum is the decision function."""
-    estimator = _unfrozen(estimator)
+    estimator = unfrozen(estimator)
     if isinstance(estimator, Pipeline):
         for _, step in estimator.steps[:-1]:
             if step is not None and step != "passthrough" and not hasattr(step, "fit_resample"):
                 X = step.transform(X)
-        return _split_decision(estimator.steps[-1][1], X)
+        return split_scores(estimator.steps[-1][1], X)
     own = hasattr(estimator, "_split_decision")
     up, down, intercept = estimator._split_decision(X) if own else _svc_split(estimator, X)
     return np.asarray(up, dtype=np.float64), np.asarray(down, dtype=np.float64), float(np.squeeze(intercept))

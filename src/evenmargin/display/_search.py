@@ -12,7 +12,8 @@ import numpy as np
 from sklearn import model_selection
 
 from .._util.typing import Array
-from . import _common as common
+from ._axes import check_matplotlib, get_axes, legend_above
+from .colours import GREEN, GREY, POSITIVE
 
 __all__ = ["HeatMapDisplay", "LearningCurveDisplay", "ValidationCurveDisplay"]
 
@@ -23,7 +24,7 @@ _MANY = 120  # cells with a number in each at most
 
 def _restyle(display: Any, kwargs: dict[str, Any]) -> None:
     """Colours, names and a legend aside for scikit-learn's two curve displays, where nothing else was asked for."""
-    names = {"Train": ("training", common.GREY), "Test": ("validation", common.GREEN)}
+    names = {"Train": ("training", GREY), "Test": ("validation", GREEN)}
     of_line, of_band = set(kwargs.get("line_kw") or {}), set(kwargs.get("fill_between_kw") or {})
     lines = display.lines_ or []
     for line, band in zip(lines, display.fill_between_ or [None] * len(lines), strict=True):
@@ -36,7 +37,7 @@ def _restyle(display: Any, kwargs: dict[str, Any]) -> None:
         if band is not None and not {"color", "facecolor", "fc", "alpha"} & of_band:
             band.set(facecolor=line.get_color(), edgecolor="none", alpha=0.16)
     display.ax_.set_ylabel(_title(display.ax_.get_ylabel()))
-    common.legend_above(display.ax_)
+    legend_above(display.ax_)
 
 
 class LearningCurveDisplay(model_selection.LearningCurveDisplay):  # type: ignore[misc]
@@ -73,7 +74,7 @@ class LearningCurveDisplay(model_selection.LearningCurveDisplay):  # type: ignor
         -------
         self
         """
-        super().plot(common.get_axes(ax), **kwargs)
+        super().plot(get_axes(ax), **kwargs)
         _restyle(self, kwargs)
         self.ax_.set_xlabel("Training rows")
         return self
@@ -123,7 +124,7 @@ class ValidationCurveDisplay(model_selection.ValidationCurveDisplay):  # type: i
         -------
         self
         """
-        ax = common.get_axes(ax)
+        ax = get_axes(ax)
         if self.train_scores is None:
             kwargs = {**kwargs, "score_type": "test"}
         values, train = self.param_range, self.train_scores
@@ -185,7 +186,7 @@ class ValidationCurveDisplay(model_selection.ValidationCurveDisplay):  # type: i
         ValidationCurveDisplay
             With a band of training scores where the search had ``return_train_score=True``.
         """
-        common.check_matplotlib()
+        check_matplotlib()
         results = _Results.of(search_or_results, score)
         chosen = results.along(param, dict(fixed or {}))
         order = list(chosen)
@@ -271,7 +272,7 @@ class HeatMapDisplay:
         -------
         self
         """
-        self.ax_ = ax = common.get_axes(ax)
+        self.ax_ = ax = get_axes(ax)
         self.figure_ = ax.figure
         finite = self.scores[np.isfinite(self.scores)]
         # A few very bad cells must not take all the colours.
@@ -293,7 +294,7 @@ class HeatMapDisplay:
             1,
             1,
             fill=False,
-            edgecolor=common.POSITIVE,
+            edgecolor=POSITIVE,
             linewidth=2.5,
             clip_on=False,
             zorder=3,
@@ -351,7 +352,7 @@ class HeatMapDisplay:
         -------
         HeatMapDisplay
         """
-        common.check_matplotlib()
+        check_matplotlib()
         if reduce not in ("max", "mean"):
             raise ValueError(f"reduce={reduce!r} is unknown; choose 'max' or 'mean'.")
         if x == y:

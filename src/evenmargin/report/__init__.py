@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -132,24 +133,23 @@ def _context(evidence: Any, title: str | None, notes: Iterable[str], seed: int) 
     from . import _summary as summary
     from ._boundary import boundary
     from ._influence import influence
+    from ._words import cut, quoted
 
     if isinstance(notes, str):
         notes = [notes]
-    found, reliability = influence(evidence, seed), summary.reliability(evidence)
+    found, bins, goal = influence(evidence, seed), summary.reliability(evidence), evidence.objective
     return {
-        "title": title or f"Finding {summary.quoted(evidence.labels[0])}",
+        "title": title or f"Finding {quoted(evidence.labels[0])}",
         "model": type(evidence.model).__name__,
-        "lead": summary.lead(evidence),
-        "cards": summary.cards(evidence),
-        "costs": summary.cost_lines(evidence),
-        "price_source": summary.price_source(evidence),
-        "cautions": summary.cautions(evidence, reliability),
-        "training": evidence.training,
-        "data_notes": sections.data(evidence, notes),
+        "evidence": evidence,
+        "estimated": math.isfinite(evidence.expected["recall"].value),
+        "cautions": summary.cautions(evidence, bins),
+        "goal": None if goal is None else cut(goal, 80),
+        "data_notes": sections.data(evidence, [cut(note, 1000) for note in notes]),
         "curves": sections.curves(evidence),
         "threshold": sections.threshold(evidence),
         "scores": sections.scores(evidence),
-        "calibration": sections.calibration(evidence, reliability),
+        "calibration": sections.calibration(evidence, bins),
         "boundary": boundary(evidence, found, seed),
         "features": sections.features(evidence, found),
         "tables": sections.row_tables(evidence, found),

@@ -1,11 +1,11 @@
-"""Which columns a model goes by.
+"""Which columns matter to a model.
 
 Of a linear model, the coefficients: by how much the score changes with a column,
 for one standard deviation of it. Of any other, permutation importance: how much of
 the distance between the classes' mean scores is lost when the values of a column
-change places, and by how much the area under the ROC curve drops. The area alone
-would tell nothing of a model that ranks nearly all rows rightly, as on rows that it
-has seen. It is bounded in rows, calls and seconds, and says so where it was cut short.
+are shuffled, and by how much the area under the ROC curve drops. The area alone
+would say nothing about a model that ranks nearly all rows correctly, as on rows that it
+has seen. Rows, calls and seconds are limited, and the text says where it was cut short.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sklearn.pipeline import Pipeline
 from .._util.typing import Array, Index, Mask, MatrixLike
 from ..metrics import roc_auc
 from ._evidence import Evidence
-from ._table import Table
+from ._table import TableView
 
 __all__ = ["Influence", "influence"]
 
@@ -30,7 +30,7 @@ __all__ = ["Influence", "influence"]
 SECONDS = 4.0  # for all calls of the model
 _ROWS = 1_000  # of each class, at most
 _LEAST = 100  # of each class, where fewer rows make room for all columns
-_COLUMNS = 300  # to try, those first that tell the classes apart alone
+_COLUMNS = 300  # to try, first those that separate the classes best by themselves
 _REPEATS = 3
 _TELLING = 5e-4  # a drop in ROC-AUC that is seen in three decimals
 
@@ -84,7 +84,7 @@ def _coefficients(evidence: Evidence) -> Influence | None:
     if coef.size != evidence.table.columns or not set(evidence.table.kinds) <= {"number", "yes or no"}:
         return None
     values = np.ravel(coef).astype(np.float64) * _deviations(X)
-    values = values if evidence.judge.which == 1 else -values
+    values = values if evidence.rule.which == 1 else -values
     order = np.argsort(-np.abs(values), kind="stable")
     how = "The change of the score for one standard deviation of the column, from the model's coefficients."
     return Influence(order, values[order], None, True, how)
@@ -132,14 +132,14 @@ def _how(evidence: Evidence, rows: int, tried: int, repeats: int, seconds: float
     times = {1: "once", 2: "twice", 3: "three times"}[repeats]
     said = (
         "How much of the distance between the mean scores of the two classes is lost when the values of the column "
-        f"change places, tried {times} for each column on {rows:,} rows."
+        f"are shuffled, tried {times} for each column on {rows:,} rows."
     )
     if evidence.training:
-        said += " The model has seen these rows: this is how much it goes by a column."
+        said += " The model has seen these rows: this is how much it relies on a column."
     left = evidence.table.columns - tried
     if left > 0:
         why = f"after {seconds:g} seconds" if tried < min(_COLUMNS, evidence.table.columns) else f"at {_COLUMNS}"
-        said += f" It was cut short {why}: {left:,} columns that tell less alone were not tried."
+        said += f" It was cut short {why}: {left:,} columns that matter less by themselves were not tried."
     return said
 
 
@@ -157,7 +157,7 @@ def _timed(evidence: Evidence, rows: Index) -> tuple[float, tuple[float, float]]
 
 def _apart_by_score(evidence: Evidence, rows: Index, X: MatrixLike) -> tuple[float, float]:
     """The distance between the mean scores of the classes, and the area under the ROC curve."""
-    positive, weight, scores = evidence.positive[rows], evidence.weight[rows], evidence.judge.score(X)
+    positive, weight, scores = evidence.positive[rows], evidence.weight[rows], evidence.rule.score(X)
     up, down = (float(np.average(scores[side], weights=weight[side])) for side in (positive, ~positive))
     return up - down, float(roc_auc(np.where(positive, 1.0, -1.0), scores, weight))
 
@@ -181,7 +181,7 @@ def _most_telling(evidence: Evidence) -> Index:
     return np.argsort(-far, kind="stable")
 
 
-def _apart(table: Table, j: int, rows: Index, sign: Array) -> float:
+def _apart(table: TableView, j: int, rows: Index, sign: Array) -> float:
     """How far the area of a column alone is from 1/2; of categories, by the rate of the class in each."""
     column = table.column(j, rows)
     if table.kinds[j] in ("number", "date"):

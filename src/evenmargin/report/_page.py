@@ -11,6 +11,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from . import _words
+from ._charts import bar, dots
+
 __all__ = ["page", "safe_json"]
 
 
@@ -57,4 +60,6 @@ def _template() -> Any:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters |= {name: getattr(_words, name) for name in _words.__all__}
+    environment.globals |= {"bar": bar, "dots": dots}
     return environment.from_string(_source("page.html.jinja"))

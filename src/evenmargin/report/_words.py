@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from decimal import ROUND_HALF_UP, Context, Decimal
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,8 +11,8 @@ import pandas as pd
 from ..operating import MetricInterval
 
 __all__ = [
-    "amount", "cut", "fixed", "name_of", "out_of_100", "percent", "plural", "price", "range_of_100", "rows_of",
-    "significant", "typed", "value",
+    "amount", "cut", "fixed", "name_of", "out_of_100", "percent", "plural", "price", "quoted", "range_of_100",
+    "rows_of", "significant", "typed", "value",
 ]  # fmt: skip
 
 _UNKNOWN = "unknown"
@@ -148,18 +147,22 @@ def rows_of(count: float) -> str:
     return f"{amount(count)} {plural(count, 'row', 'rows')}"
 
 
-def cut(text: Any, most: int = 60) -> str:
+def cut(text: object, most: int = 60) -> str:
     """A text of at most so many characters, in one line."""
     words = " ".join(str(text).split())
     return words if len(words) <= most else words[: most - 1].rstrip() + "…"
 
 
-def name_of(label: Any) -> str:
+def name_of(label: object) -> str:
     """A label as it is shown."""
     return cut(label.item() if isinstance(label, np.generic) else label, 40)
 
 
-def value(cell: Any, most: int = 40) -> str:
+def quoted(label: object) -> str:
+    return f"“{name_of(label)}”"
+
+
+def value(cell: object, most: int = 40) -> str:
     """A cell of a table."""
     if pd.api.types.is_scalar(cell) and pd.isna(cell):
         return "missing"
