@@ -8,7 +8,7 @@ as scikit-learn's `set_fit_request` gets its own from the parameters of `fit`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from numpy.typing import ArrayLike
@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-__all__ = ["Option", "ScoreDisplay", "ScoreSource", "of_class"]
+__all__ = ["REQUIRED", "ROWS", "Option", "ProbabilityDisplay", "ScoreDisplay", "ScoreSource", "of_class"]
+
+
+REQUIRED = inspect.Parameter.empty
+ROWS = "array-like of shape (n_samples,)"
 
 
 class Option(NamedTuple):
@@ -35,6 +39,14 @@ class Option(NamedTuple):
     kind: str
     text: str = ""
     of_estimator: object = None
+
+
+_AX = Option(None, "matplotlib Axes", "Where to draw; on a new figure if None.")
+_WEIGHT = Option(None, ROWS)
+_LABEL = Option(None, "label", "The positive class; `classes_[1]` if None.")
+_METHOD = Option(
+    "auto", "{'auto', 'predict_proba', 'decision_function'}", "'auto' takes `predict_proba` if there is one."
+)
 
 
 class ScoreSource(NamedTuple):
@@ -53,12 +65,19 @@ class ScoreDisplay:
 
     name: str | None
 
-    _subject: ClassVar[str]  # what is drawn, for the help
+    _subject: ClassVar[str] = "the scores"  # what is drawn, for the help
     _artist: ClassVar[str] = "For the curve, as in matplotlib's `plot`."
-    _is_curve: ClassVar[bool] = True  # several share axes, each named in the legend after its estimator
-    _score: ClassVar[str] = "y_score"  # or "y_prob", which must hold probabilities
-    _options: ClassVar[dict[str, Option]] = {}
-    _plot_options: ClassVar[dict[str, Option]] = {}
+    _estimator: ClassVar[str] = "fitted classifier"
+    _is_curve: ClassVar[bool] = True  # named in the legend, after the estimator if it has no other name
+    _shares_axes: ClassVar[bool] = True
+    _name_text: ClassVar[str] = "For the legend."
+    _scores: ClassVar[dict[str, Option]] = {
+        "y_score": Option(REQUIRED, ROWS, "Higher for the positive class; rows above a threshold are positive.")
+    }
+    _parts: ClassVar[dict[str, Option]] = {}  # more scores, by keyword
+    _asked: ClassVar[dict[str, Option]] = {"response_method": _METHOD, "pos_label": _LABEL}  # for `_source`
+    _options: ClassVar[dict[str, Option]] = {}  # for `_compute`
+    _plot_options: ClassVar[dict[str, Option]] = {}  # for `_draw`
 
     if TYPE_CHECKING:
         ax_: Axes
@@ -74,26 +93,60 @@ class ScoreDisplay:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        for name, method in (("from_estimator", _from_estimator), ("from_predictions", _from_predictions)):
-            if name not in vars(cls):
-                setattr(cls, name, classmethod(_method(cls, name, method)))
-        cls.plot = _method(cls, "plot", _plot)  # type: ignore[method-assign]  # declared for type checkers
+        for name in ("from_estimator", "from_predictions"):
+            setattr(cls, name, classmethod(_method(cls, name)))
+        cls.plot = _method(cls, "plot")  # type: ignore[method-assign]  # declared for type checkers
 
     @classmethod
-    def _source(cls, estimator: BaseEstimator, X: MatrixLike, response_method: str, pos_label: object) -> ScoreSource:
+    def _source(
+        cls, estimator: BaseEstimator, X: MatrixLike, *, pos_label: object, response_method: str = "predict_proba"
+    ) -> ScoreSource:
         """The scores that the estimator gives."""
         scores, pos_label, method = respond(estimator, X, response_method, pos_label, "the display")
-        return ScoreSource({cls._score: scores}, pos_label, method, own_threshold(estimator, method, pos_label))
+        threshold = own_threshold(estimator, method, pos_label)
+        return ScoreSource(dict.fromkeys(cls._scores, scores), pos_label, method, threshold)
+
+    @classmethod
+    def _given(cls, pos_label: object, **scores: ArrayLike | None) -> ScoreSource:
+        """The scores that the user gives."""
+        return ScoreSource(scores, pos_label)
+
+    @classmethod
+    def _from_estimator(
+        cls, estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, *, sample_weight: ArrayLike | None,
+        name: str | None, ax: Axes | None, **options: Any,
+    ) -> Self:  # fmt: skip
+        check_matplotlib()
+        if name is None and cls._is_curve:
+            name = type(estimator).__name__
+        source = cls._source(estimator, X, **{key: options.pop(key) for key in cls._asked})
+        return cls._draw_new(source, y, sample_weight, name, ax, options)
+
+    @classmethod
+    def _from_predictions(
+        cls, y_true: ArrayLike, *scores: ArrayLike, sample_weight: ArrayLike | None, pos_label: object,
+        name: str | None, ax: Axes | None, **options: Any,
+    ) -> Self:  # fmt: skip
+        check_matplotlib()
+        parts = {key: options.pop(key) for key in cls._parts}
+        source = cls._given(pos_label, **dict(zip(cls._scores, scores, strict=True)), **parts)
+        return cls._draw_new(source, y_true, sample_weight, name, ax, options)
 
     @classmethod
     def _draw_new(
         cls, source: ScoreSource, y: ArrayLike, sample_weight: ArrayLike | None, name: str | None, ax: Axes | None,
         options: dict[str, Any],
     ) -> Self:  # fmt: skip
-        rows = label_rows(y, source.pos_label, sample_weight, unit=cls._score == "y_prob", **source.scores)
+        rows = label_rows(y, source.pos_label, sample_weight, unit="y_prob" in cls._scores, **source.scores)
         display = cls._compute(rows, source, **{key: options.pop(key) for key in cls._options})
         display.name = name
         return display.plot(ax, **options)
+
+    def _plot(self, ax: Axes | None, *, name: str | None, **kwargs: Any) -> Self:
+        self.ax_ = get_axes(ax)
+        self.figure_ = self.ax_.figure
+        self._draw(self.name if name is None else name, **kwargs)
+        return self
 
     @classmethod
     def _compute(cls, rows: ScoredRows, source: ScoreSource) -> Self:
@@ -110,79 +163,37 @@ def of_class(labels: tuple[object, object] | None) -> str:
     return "" if labels is None else f" of class {labels[1]}"
 
 
-# --- the three methods ---
-
-
-def _from_estimator(
-    cls: type[ScoreDisplay], estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, *, sample_weight: ArrayLike | None,
-    pos_label: object, name: str | None, ax: Axes | None, response_method: str = "predict_proba", **options: Any,
-) -> ScoreDisplay:  # fmt: skip
-    check_matplotlib()
-    if name is None and cls._is_curve:
-        name = type(estimator).__name__
-    return cls._draw_new(cls._source(estimator, X, response_method, pos_label), y, sample_weight, name, ax, options)
-
-
-def _from_predictions(
-    cls: type[ScoreDisplay], y_true: ArrayLike, scores: ArrayLike, *, sample_weight: ArrayLike | None,
-    pos_label: object, name: str | None, ax: Axes | None, **options: Any,
-) -> ScoreDisplay:  # fmt: skip
-    check_matplotlib()
-    return cls._draw_new(ScoreSource({cls._score: scores}, pos_label), y_true, sample_weight, name, ax, options)
-
-
-def _plot(self: ScoreDisplay, ax: Axes | None, *, name: str | None, **kwargs: Any) -> ScoreDisplay:
-    self.ax_ = get_axes(ax)
-    self.figure_ = self.ax_.figure
-    self._draw(self.name if name is None else name, **kwargs)
-    return self
-
-
 # --- their signatures and help ---
-
-_REQUIRED = inspect.Parameter.empty
-_ROWS = "array-like of shape (n_samples,)"
-_AX = Option(None, "matplotlib Axes", "Where to draw; on a new figure if None.")
-_WEIGHT = Option(None, _ROWS)
 
 
 def _parameters(cls: type[ScoreDisplay], name: str) -> tuple[dict[str, Option], dict[str, Option]]:
     """The parameters of a method that may be given by position, and those by keyword only."""
-    called = Option(None, "str", "For the legend." if cls._is_curve else "Title of the legend.")
+    called = Option(None, "str", cls._name_text)
     if name == "plot":
-        ax = _AX._replace(text=_AX.text + " Several curves may share them." * cls._is_curve)
+        ax = _AX._replace(text=_AX.text + " Several displays may share them." * cls._shares_axes)
         return {"ax": ax}, {"name": called._replace(text=called.text + " `self.name` if None."), **cls._plot_options}
     last = {"name": called, "ax": _AX, **cls._plot_options}
     if name == "from_predictions":
-        scores = Option(
-            _REQUIRED, _ROWS, "Higher for the positive class; rows above a threshold are predicted positive."
-        )
-        if cls._score == "y_prob":
-            scores = scores._replace(text="Probabilities of the positive class.")
-        label = Option(None, "label", "The positive class; the label 1 if None.")
-        rows = {"y_true": Option(_REQUIRED, _ROWS), cls._score: scores}
-        return rows, {**cls._options, "sample_weight": _WEIGHT, "pos_label": label, **last}
+        label = _LABEL._replace(text="The positive class; the label 1 if None.")
+        rows = {"y_true": Option(REQUIRED, ROWS), **cls._scores}
+        return rows, {**cls._parts, **cls._options, "sample_weight": _WEIGHT, "pos_label": label, **last}
     given = {
-        "estimator": Option(_REQUIRED, "fitted classifier", "With `predict_proba`." * (cls._score == "y_prob")),
-        "X": Option(_REQUIRED, "array-like or sparse matrix of shape (n_samples, n_features)"),
-        "y": Option(_REQUIRED, _ROWS),
+        "estimator": Option(REQUIRED, cls._estimator),
+        "X": Option(REQUIRED, "array-like or sparse matrix of shape (n_samples, n_features)"),
+        "y": Option(REQUIRED, ROWS),
     }
     options = {
         key: option if option.of_estimator is None else option._replace(default=option.of_estimator)
-        for key, option in cls._options.items()
+        for key, option in {**cls._asked, **cls._options, "sample_weight": _WEIGHT}.items()
     }
-    method = Option(
-        "auto", "{'auto', 'predict_proba', 'decision_function'}", "'auto' takes `predict_proba` if there is one."
-    )
-    label = Option(None, "label", "The positive class; `classes_[1]` if None.")
+    late = {key: options.pop(key) for key in ("response_method", "pos_label") if key in options}
     if cls._is_curve:
         last["name"] = called._replace(text=called.text + " The estimator's class if None.")
-    methods = {"response_method": method} if cls._score == "y_score" else {}
-    return given, {**options, "sample_weight": _WEIGHT, **methods, "pos_label": label, **last}
+    return given, {**options, **late, **last}
 
 
-def _method(cls: type[ScoreDisplay], name: str, function: Callable[..., Any]) -> Any:
-    """The function with the parameters of this display, and help on them."""
+def _method(cls: type[ScoreDisplay], name: str) -> Any:
+    """A method with the parameters of this display and help on them, which calls its private namesake."""
     first, then = _parameters(cls, name)
     owner = "self" if name == "plot" else "cls"
     signature = inspect.Signature([
@@ -195,7 +206,7 @@ def _method(cls: type[ScoreDisplay], name: str, function: Callable[..., Any]) ->
     def method(*args: Any, **kwargs: Any) -> Any:
         given = signature.bind(*args, **kwargs)
         given.apply_defaults()
-        return function(*given.args, **given.kwargs)
+        return getattr(given.args[0], f"_{name}")(*given.args[1:], **given.kwargs)
 
     method.__name__, method.__qualname__, method.__module__ = name, f"{cls.__name__}.{name}", cls.__module__
     method.__signature__ = signature  # type: ignore[attr-defined]  # which `inspect` reads
@@ -209,6 +220,14 @@ def _method(cls: type[ScoreDisplay], name: str, function: Callable[..., Any]) ->
 def _help(summary: str, options: dict[str, Option], artist: str, returned: str) -> str:
     lines = [summary, "", "Parameters", "----------"]
     for name, (default, kind, text, _) in options.items():
-        lines.append(f"{name} : {kind}" + ("" if default is _REQUIRED else f", default={default!r}"))
+        lines.append(f"{name} : {kind}" + ("" if default is REQUIRED else f", default={default!r}"))
         lines += [f"    {line}" for line in text.splitlines()]
     return "\n".join([*lines, "**kwargs : dict", f"    {artist}", "", "Returns", "-------", returned])
+
+
+class ProbabilityDisplay(ScoreDisplay):
+    """A figure of the probabilities of labelled rows."""
+
+    _estimator = "fitted classifier with `predict_proba`"
+    _scores = {"y_prob": Option(REQUIRED, ROWS, "Probabilities of the positive class.")}
+    _asked = {"pos_label": _LABEL}

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from .._util.typing import Array, Index, Mask
 from ._axes import has_label, legend_above, next_color, reference, style
-from ._base import Option, ScoreDisplay, ScoreSource, of_class
+from ._base import Option, ProbabilityDisplay, ScoreDisplay, ScoreSource, of_class
 from ._rows import ScoredRows
 from .colours import NEGATIVE, POSITIVE
 
@@ -162,7 +162,7 @@ def _lower_envelope(fpr: Array, fnr: Array) -> tuple[Array, Array, Index]:
 
 
 @dataclass(eq=False, repr=False)
-class DecisionCurveDisplay(ScoreDisplay):
+class DecisionCurveDisplay(ProbabilityDisplay):
     """Decision curve: the net benefit of acting on predicted probabilities above a threshold.
 
     Net benefit is tp/n − fp/n · t/(1 − t): hits, less false alarms at the odds of the
@@ -210,7 +210,6 @@ class DecisionCurveDisplay(ScoreDisplay):
     name: str | None = None
 
     _subject = "the decision curve"
-    _score = "y_prob"
     _options = {
         "thresholds": Option(
             None, "array-like", "From 0 to below 1; as far as the positive class is predicted if None."

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._util.typing import Array
 from ._axes import hide_frame, legend_above, next_color, reference, style
-from ._base import Option, ScoreDisplay, ScoreSource, of_class
+from ._base import Option, ProbabilityDisplay, ScoreSource, of_class
 from ._rows import ScoredRows
 from .calibration import calibration_bins
 from .colours import GREY
@@ -24,7 +24,7 @@ _BELOW = "predictions below"  # marks the axes of the histogram, so that further
 
 
 @dataclass(eq=False, repr=False)
-class ReliabilityDisplay(ScoreDisplay):
+class ReliabilityDisplay(ProbabilityDisplay):
     """Reliability diagram: how often the positive class occurs where it is predicted with some probability.
 
     Bins are quantiles in which both classes count the same, so that they are narrow
@@ -86,7 +86,6 @@ class ReliabilityDisplay(ScoreDisplay):
     name: str | None = None
 
     _subject = "the reliability diagram"
-    _score = "y_prob"
     _options = {
         "n_bins": Option(10, "int", "Bins at most."),
         "min_positives": Option(5, "float", "Weight of positives that each bin must hold."),

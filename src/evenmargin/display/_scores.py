@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 from scipy.sparse import eye_array, issparse
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
@@ -18,14 +17,14 @@ from .._input.checks import check_is_fitted
 from .._util.typing import Array, MatrixLike
 from ..responses import before_and_after, unadjusted_threshold
 from ..zsvm import ZAdjustedClassifier, split_scores, unfrozen
-from ._axes import check_matplotlib, has_label, legend_above, style
-from ._base import Option, ScoreDisplay, ScoreSource
+from ._axes import has_label, legend_above, style
+from ._base import REQUIRED, ROWS, Option, ScoreDisplay, ScoreSource
 from ._rows import ScoredRows
 from .colours import BLACK, NEGATIVE, POSITIVE
 from .ranges import typical_range
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 __all__ = ["BoundaryDistanceDisplay", "ScoreHistogramDisplay"]
 
@@ -74,40 +73,25 @@ class BoundaryDistanceDisplay(ScoreDisplay):
     unit: str = _UNIT
     name: str | None = None
 
-    _subject = "the bars"
+    _subject = "the mean distances"
     _artist = "For all bars, as in matplotlib's `bar`."
-    _is_curve = False
+    _estimator = "fitted ZAdjustedClassifier, whose minority is the positive class"
+    _is_curve, _name_text = False, "Below the bars."
+    _scores = {
+        "before": Option(REQUIRED, ROWS, "Scores with the boundary at 0, above it for the positive class."),
+        "after": Option(REQUIRED, ROWS, "Such scores after the adjustment."),
+    }
+    _asked = {
+        "geometric": Option(
+            None, "bool or None",
+            "Whether to divide scores by the length of w, before and after the adjustment,\nso that they are distances "
+            "in the space of the features or of the kernel, and\ncomparable. None: where the machine has support "
+            "vectors or coefficients.",
+        )
+    }  # fmt: skip
 
     @classmethod
-    def from_estimator(
-        cls, estimator: ZAdjustedClassifier, X: MatrixLike, y: ArrayLike, *, geometric: bool | None = None,
-        sample_weight: ArrayLike | None = None, name: str | None = None, ax: Axes | None = None, **kwargs: Any,
-    ) -> BoundaryDistanceDisplay:  # fmt: skip
-        """Draw what the adjustment of a machine did to the distances of the rows (X, y).
-
-        Parameters
-        ----------
-        estimator : fitted ZAdjustedClassifier
-            Its minority is the positive class.
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        geometric : bool or None, default=None
-            Whether to divide scores by the length of w, before and after the adjustment,
-            so that they are distances in the space of the features or of the kernel, and
-            comparable. None: where the machine has support vectors or coefficients.
-        sample_weight : array-like of shape (n_samples,), default=None
-        name : str, default=None
-            Below the bars.
-        ax : matplotlib Axes, default=None
-            Where to draw; on a new figure if None.
-        **kwargs : dict
-            For all bars, as in matplotlib's `bar`.
-
-        Returns
-        -------
-        BoundaryDistanceDisplay
-        """
-        check_matplotlib()
+    def _source(cls, estimator: BaseEstimator, X: MatrixLike, *, geometric: bool | None = None) -> ScoreSource:  # type: ignore[override]  # it has no other options
         if not isinstance(estimator, ZAdjustedClassifier):
             raise ValueError(
                 f"{type(estimator).__name__} has no adjustment to show: give a ZAdjustedClassifier, or pass the scores "
@@ -115,39 +99,12 @@ class BoundaryDistanceDisplay(ScoreDisplay):
             )
         check_is_fitted(estimator)
         before, after = before_and_after(estimator, X)
-        lengths = None if geometric is False else _lengths(estimator)
+        lengths, unit = None if geometric is False else _lengths(estimator), _UNIT
         if geometric and lengths is None:
             raise ValueError(f"{type(_machine(estimator)).__name__} has no ‖w‖ to divide by: use geometric=False.")
-        unit = _UNIT
         if lengths is not None:
             before, after, unit = before / lengths[0], after / lengths[1], "Mean score/‖w‖, boundary at 0"
-        source = ScoreSource({"before": before, "after": after}, np.asarray(estimator.minority_).item(), unit=unit)
-        return cls._draw_new(source, y, sample_weight, name, ax, kwargs)
-
-    @classmethod
-    def from_predictions(
-        cls, y_true: ArrayLike, before: ArrayLike, after: ArrayLike, *, sample_weight: ArrayLike | None = None,
-        pos_label: object = None, name: str | None = None, ax: Axes | None = None, **kwargs: Any,
-    ) -> BoundaryDistanceDisplay:  # fmt: skip
-        """Draw the means of scores before and after.
-
-        Parameters
-        ----------
-        y_true : array-like of shape (n_samples,)
-        before, after : array-like of shape (n_samples,)
-            Scores with the boundary at 0, above it for the positive class.
-        pos_label : label, default=None
-            The positive class; the label 1 if None.
-        sample_weight, name, ax, **kwargs
-            As in `from_estimator`.
-
-        Returns
-        -------
-        BoundaryDistanceDisplay
-        """
-        check_matplotlib()
-        source = ScoreSource({"before": before, "after": after}, pos_label)
-        return cls._draw_new(source, y_true, sample_weight, name, ax, kwargs)
+        return ScoreSource({"before": before, "after": after}, np.asarray(estimator.minority_).item(), unit=unit)
 
     @classmethod
     def _compute(cls, rows: ScoredRows, source: ScoreSource) -> BoundaryDistanceDisplay:
@@ -285,7 +242,7 @@ class ScoreHistogramDisplay(ScoreDisplay):
 
     _subject = "the histograms"
     _artist = "For both histograms, as in matplotlib's `stairs`."
-    _is_curve = False
+    _is_curve, _shares_axes, _name_text = False, False, "Title of the legend."
     _options = {
         "bins": Option(30, "int"),
         "thresholds": Option(
@@ -296,8 +253,8 @@ class ScoreHistogramDisplay(ScoreDisplay):
     }  # fmt: skip
 
     @classmethod
-    def _source(cls, estimator: BaseEstimator, X: MatrixLike, response_method: str, pos_label: object) -> ScoreSource:
-        source = super()._source(estimator, X, response_method, pos_label)
+    def _source(cls, estimator: BaseEstimator, X: MatrixLike, **asked: Any) -> ScoreSource:
+        source = super()._source(estimator, X, **asked)
         return source._replace(unadjusted=unadjusted_threshold(estimator, source.pos_label))
 
     @classmethod

@@ -17,8 +17,8 @@ from ..adjust import MetricCurve, best_threshold, best_z, metric_curve
 from ..metrics import METRICS, CostMatrix, FBeta, Metric, get_metric, precision, recall, specificity
 from ..responses import score_method, scores_for
 from ..zsvm import ZAdjustedClassifier, score_parts
-from ._axes import check_matplotlib, legend_above, style
-from ._base import Option, ScoreDisplay, ScoreSource
+from ._axes import legend_above, style
+from ._base import ROWS, Option, ScoreDisplay, ScoreSource
 from ._rows import ScoredRows
 from .colours import BLACK, GREY, NEGATIVE, OTHERS, POSITIVE
 from .ranges import class_quantile, typical_range
@@ -145,7 +145,14 @@ class ThresholdDisplay(ScoreDisplay):
 
     _subject = "how metrics depend on the threshold, or on z,"
     _artist = "For all lines, as in matplotlib's `plot`."
-    _is_curve = False
+    _is_curve, _shares_axes, _name_text = False, False, "Title of the legend."
+    _scores = {
+        "y_score": Option(None, ROWS, "Higher for the positive class; rows above a threshold are predicted positive.")
+    }
+    _parts = {
+        "p": Option(None, ROWS, "Instead of `y_score`: the pull of the positive support vectors in z·p + q."),
+        "q": Option(None, ROWS, "The rest of the score."),
+    }
     _options = {
         "metrics": Option(
             _DEFAULT, "str, metric, cost matrix, callable, a list of them or a dict",
@@ -159,43 +166,19 @@ class ThresholdDisplay(ScoreDisplay):
     }  # fmt: skip
 
     @classmethod
-    def from_predictions(
-        cls, y_true: ArrayLike, y_score: ArrayLike | None = None, *, p: ArrayLike | None = None,
-        q: ArrayLike | None = None, metrics: Any = _DEFAULT, at: float | str | None = "best",
-        sample_weight: ArrayLike | None = None, pos_label: object = None, name: str | None = None,
-        ax: Axes | None = None, **kwargs: Any,
-    ) -> ThresholdDisplay:  # fmt: skip
-        """Draw metrics over the threshold on `y_score`, or over the z of z·p + q.
-
-        Parameters
-        ----------
-        y_true : array-like of shape (n_samples,)
-        y_score : array-like of shape (n_samples,), default=None
-            Higher for the positive class; rows above the threshold are predicted positive.
-        p, q : array-like of shape (n_samples,), default=None
-            Instead of `y_score`: the pull of the positive support vectors, and the rest.
-        metrics, sample_weight, name, ax, **kwargs
-            As in `from_estimator`.
-        at : float, "best" or None, default="best"
-            What to mark: a threshold or z, or the best for the first metric.
-        pos_label : label, default=None
-            The positive class; the label 1 if None.
-
-        Returns
-        -------
-        ThresholdDisplay
-        """
-        check_matplotlib()
-        if (y_score is None) == (p is None) or (p is None) != (q is None):
+    def _given(cls, pos_label: object, **scores: ArrayLike | None) -> ScoreSource:
+        score, p, q = scores.values()
+        if (score is None) == (p is None) or (p is None) != (q is None):
             raise ValueError("Give either y_score, for a threshold, or both p and q, for z.")
-        source = ScoreSource({"y_score": y_score} if y_score is not None else {"p": p, "q": q}, pos_label)
-        return cls._draw_new(source, y_true, sample_weight, name, ax, {"metrics": metrics, "at": at, **kwargs})
+        return ScoreSource({name: part for name, part in scores.items() if part is not None}, pos_label)
 
     @classmethod
-    def _source(cls, estimator: BaseEstimator, X: MatrixLike, response_method: str, pos_label: object) -> ScoreSource:
+    def _source(
+        cls, estimator: BaseEstimator, X: MatrixLike, *, pos_label: object, response_method: str = "auto"
+    ) -> ScoreSource:
         """Of a ZAdjustedClassifier, the scores that it chose z or the threshold from."""
         if not isinstance(estimator, ZAdjustedClassifier):
-            return super()._source(estimator, X, response_method, pos_label)
+            return super()._source(estimator, X, pos_label=pos_label, response_method=response_method)
         check_is_fitted(estimator)
         minority = np.asarray(estimator.minority_).item()
         if pos_label is not None and pos_label != minority:
