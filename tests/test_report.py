@@ -201,7 +201,7 @@ def test_rows_of_a_sample_stand_for_all():
     model.oof_scores_[np.flatnonzero(y == 0)[::2]] = np.nan
     page = Page(render_report(model, X, y, training=True))
     assert at_chosen(page)[2] + at_chosen(page)[3] == pytest.approx(np.count_nonzero(y == 0))
-    assert "stand for all" in page.words
+    assert "represent all of them" in page.words
 
 
 # --- prices ---

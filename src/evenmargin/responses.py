@@ -49,7 +49,7 @@ def positive_label(estimator: BaseEstimator) -> Any:
     return estimator.classes_[1] if own is None else own
 
 
-def label_index(classes: list[Any], label: Any) -> int:
+def label_index(classes: list[Any], label: object) -> int:
     """The place of a label among the classes."""
     if label not in classes:
         raise ValueError(f"pos_label={label!r} is not a class of the model, which was fitted on {classes}.")
@@ -67,7 +67,7 @@ class Response(NamedTuple):
     method: str
 
 
-def respond(estimator: BaseEstimator, X: MatrixLike, response_method: str, pos_label: Any, user: str) -> Response:
+def respond(estimator: BaseEstimator, X: MatrixLike, response_method: str, pos_label: object, user: str) -> Response:
     """What a fitted classifier of two classes says of rows, by `predict_proba` if "auto" and if it has it."""
     if response_method not in ("auto", *METHODS):
         raise ValueError(
@@ -108,7 +108,7 @@ def neutral_threshold(method: str) -> float:
     return 0.5 if method == "predict_proba" else 0.0
 
 
-def own_threshold(estimator: BaseEstimator, method: str, pos_label: Any) -> float:
+def own_threshold(estimator: BaseEstimator, method: str, pos_label: object) -> float:
     """Where the estimator itself cuts the scores that `method` gives for `pos_label`."""
     neutral = neutral_threshold(method)
     own = getattr(estimator, "probability_threshold_", None)  # of EvenMarginClassifier
@@ -125,7 +125,7 @@ def own_threshold(estimator: BaseEstimator, method: str, pos_label: Any) -> floa
     return float((2.0 * neutral - cut) if turned else cut)
 
 
-def unadjusted_threshold(model: BaseEstimator, pos_label: Any) -> float | None:
+def unadjusted_threshold(model: BaseEstimator, pos_label: object) -> float | None:
     """Where the machine in a ZAdjustedClassifier cuts its adjusted scores; None if it has not chosen a threshold."""
     if not hasattr(model, "minority_") or not hasattr(model, "threshold_"):
         return None
@@ -145,7 +145,7 @@ def before_and_after(model: BaseEstimator, X: MatrixLike) -> tuple[Array, Array]
 
 @dataclass(frozen=True)
 class DecisionRule:
-    """How a fitted classifier calls rows: those are flagged whose score is above `threshold`.
+    """How a fitted classifier predicts: rows are flagged whose score is above `threshold`.
 
     `plain_threshold` is where the scores would be cut without an adjustment, `plain_name`
     that place in words; both are None for a model that has none.

@@ -17,7 +17,7 @@ __all__ = [
     "check_matplotlib", "get_axes", "has_label", "hide_frame", "legend_above", "next_color", "reference", "style",
 ]  # fmt: skip
 
-# What matplotlib calls by two names: a user's "lw" must replace our "linewidth".
+# Properties that have two names in matplotlib: a user's "lw" must replace our "linewidth".
 _ALIASES = {"c": "color", "ls": "linestyle", "lw": "linewidth", "ms": "markersize", "mec": "markeredgecolor",
             "mfc": "markerfacecolor", "mew": "markeredgewidth", "ec": "edgecolor", "fc": "facecolor",
             "ds": "drawstyle"}  # fmt: skip

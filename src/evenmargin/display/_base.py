@@ -182,18 +182,18 @@ def _parameters(cls: type[ScoreDisplay], name: str) -> tuple[dict[str, Option], 
         "X": Option(REQUIRED, "array-like or sparse matrix of shape (n_samples, n_features)"),
         "y": Option(REQUIRED, ROWS),
     }
-    options = {
+    options: dict[str, Option] = {
         key: option if option.of_estimator is None else option._replace(default=option.of_estimator)
-        for key, option in {**cls._asked, **cls._options, "sample_weight": _WEIGHT}.items()
+        for key, option in [*cls._asked.items(), *cls._options.items(), ("sample_weight", _WEIGHT)]
     }
-    late = {key: options.pop(key) for key in ("response_method", "pos_label") if key in options}
+    late: dict[str, Option] = {key: options.pop(key) for key in ("response_method", "pos_label") if key in options}
     if cls._is_curve:
         last["name"] = called._replace(text=called.text + " The estimator's class if None.")
     return given, {**options, **late, **last}
 
 
 def _method(cls: type[ScoreDisplay], name: str) -> Any:
-    """A method with the parameters of this display and help on them, which calls its private namesake."""
+    """A method with the parameters of this display and help on them; the private method of that name does the work."""
     first, then = _parameters(cls, name)
     owner = "self" if name == "plot" else "cls"
     signature = inspect.Signature([

@@ -137,7 +137,7 @@ def _lower_envelope(fpr: Array, fnr: Array) -> tuple[Array, Array, Index]:
     """Corners of the lowest of the lines fpr + x·(fnr − fpr) on [0, 1], and the line between two corners.
 
     The lines that take part are the corners of the lower left hull of the points
-    (fpr, fnr), which come here with fpr ascending and fnr descending.
+    (fpr, fnr), which are given with fpr ascending and fnr descending.
     """
     # Only where a step down ends and a step to the right begins can be a corner: few points, if a class is rare.
     ends_down, begins_right = np.diff(fnr, prepend=2.0) < 0, np.diff(fpr, append=2.0) > 0

@@ -38,7 +38,7 @@ class BoundaryDistanceDisplay(ScoreDisplay):
     A class whose mean is on the wrong side of 0 is mostly missed. It is figure 1 of
     Imam, Ting and Kamruzzaman, "z-SVM: An SVM for Improved Classification of
     Imbalanced Data". Make one with `from_estimator` or `from_predictions`; several on
-    the same axes stand side by side.
+    the same axes are drawn side by side.
 
     Parameters
     ----------

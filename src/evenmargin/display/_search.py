@@ -110,7 +110,7 @@ class ValidationCurveDisplay(model_selection.ValidationCurveDisplay):  # type: i
         values, train = self.param_range, self.train_scores
         numbers = as_numbers(values)
         places = np.arange(len(values), dtype=np.float64) if numbers is None else numbers
-        # scikit-learn's own plot takes numbers, and scores of both kinds; what was given comes back below.
+        # scikit-learn's own plot needs numbers and scores of both kinds; the given values are restored below.
         self.param_range = places
         self.train_scores = np.full_like(self.test_scores, np.nan) if train is None else train
         try:

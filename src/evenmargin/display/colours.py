@@ -1,4 +1,4 @@
-"""The colours of all figures, of the palette of Okabe and Ito, which colour-blind readers can tell apart."""
+"""The colours of all figures, from the palette of Okabe and Ito, which colour-blind readers can distinguish."""
 
 from __future__ import annotations
 

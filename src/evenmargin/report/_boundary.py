@@ -22,7 +22,7 @@ _POINTS = {"pos": 60, "neg": 120}
 
 
 def boundary(evidence: Evidence, found: Influence | None, seed: int) -> dict[str, Any] | None:
-    """What the template shows of it; None where there is neither."""
+    """What the template shows of them; None where there is neither."""
     chart = _slice(evidence, found, seed)
     if evidence.before is None and chart is None:
         return None
@@ -70,17 +70,17 @@ class _PlaneCut(NamedTuple):
 
 
 def _best_slice(evidence: Evidence, pair: tuple[int, int], across: Array, up: Array) -> _PlaneCut | None:
-    """The first plane that shows the boundary well, or the best of all; None where all are of one colour."""
+    """The first plane that shows the boundary well, or the best of all; None if each is of one colour."""
     tried: list[tuple[bool, float, int, _PlaneCut]] = []
     for turn, (rows, of) in enumerate(_typical_of(evidence)):
         grid = evidence.table.slice(evidence.table.typical(rows), *pair, across, up)
         scores = evidence.rule.score(grid)
-        calls = _PlaneCut(scores > evidence.rule.threshold, evidence.rule.flagged_before(grid, scores), of)
-        share, both = float(np.mean(calls.after)), calls.before is None or bool((calls.after & calls.before).any())
+        plane = _PlaneCut(scores > evidence.rule.threshold, evidence.rule.flagged_before(grid, scores), of)
+        share, both = float(np.mean(plane.after)), plane.before is None or bool((plane.after & plane.before).any())
         if 0.15 < share < 0.85 and both:
-            return calls
+            return plane
         if 0 < share < 1:
-            tried.append((both, -abs(share - 0.5), -turn, calls))
+            tried.append((both, -abs(share - 0.5), -turn, plane))
     return max(tried, key=lambda one: one[:3])[-1] if tried else None
 
 

@@ -1,7 +1,7 @@
 """Charts as SVG, drawn for a width of 360 so that their text can be read on a phone.
 
 Colours come from the page's style sheet by class names, so that both themes and
-paper have their own. Whatever comes from data is escaped here.
+paper have their own. Text from the data is escaped here.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _shares(high: float = 1.0, most: int = 5) -> list[tuple[float, str]]:
 
 
 def dots(share: float, kind: str) -> Markup:
-    """A hundred dots, so many of them filled: all of them only where it is all."""
+    """A hundred dots, filled for each hundredth of the share; all of them only for a share of 1."""
     filled = 0 if math.isnan(share) else min(math.floor(100 * share + 0.5), 100 if share >= 1 else 99)
     circles = "".join(
         f'<circle class="{kind if k < filled else "empty"}" cx="{5 + 10 * (k % 20)}" cy="{5 + k // 20 * 10}" r="3.6"/>'
@@ -225,7 +225,7 @@ def histogram(
 
 
 def _label_peaks(frame: Frame, middles: Array, heights: tuple[Array, Array], labels: tuple[str, str]) -> None:
-    """The name of each class over the middle of its steps, the second above the first where they would meet."""
+    """The name of each class over the middle of its steps, the second above the first where they would overlap."""
     places: list[tuple[float, float]] = []
     for kind, part, label in zip(("pos", "neg"), heights, labels, strict=True):
         at = frame.x(float(np.average(middles, weights=part)))
@@ -256,7 +256,7 @@ def _draw_cuts(frame: Frame, cuts: dict[str, float]) -> None:
 
 
 def reliability_chart(name: str, bins: CalibrationBins, base: float, label: str) -> Markup:
-    """What was predicted against what came, with intervals."""
+    """Predicted against observed shares, with intervals."""
     reach = min(1.0, 1.1 * float(max(bins.prob_pred.max(), bins.prob_true.max(), min(bins.upper.max(), 0.1))))
     frame = Frame(name, (0.0, reach), (0.0, reach))
     frame.y_axis(_shares(reach), f"of these were {cut(label, 30)}")
@@ -265,9 +265,7 @@ def reliability_chart(name: str, bins: CalibrationBins, base: float, label: str)
     frame.text(frame.x(0.63 * reach), frame.y(0.56 * reach), "as predicted", class_="note")
     frame.intervals(bins.prob_pred, bins.lower, bins.upper)
     frame.dots(bins.prob_pred, bins.prob_true, 4.0)
-    words = (
-        f"Brier score {bins.brier:.4f}, of the base rate alone {base:.4f}. The table beside it has the same figures."
-    )
+    words = f"Brier score {bins.brier:.4f}, and {base:.4f} for the base rate. The table beside it has the same figures."
     return frame.svg("Predicted and observed", words)
 
 

@@ -30,7 +30,7 @@ _METRICS = ("recall", "specificity", "precision", "gmean", "roc_auc")
 
 
 class Prices(NamedTuple):
-    """What a missed case and a false alarm cost, right calls too if they cost, and where that is from."""
+    """What a missed case and a false alarm cost, correct predictions too if they cost, and where prices are from."""
 
     fn: float
     fp: float
@@ -49,7 +49,7 @@ class Prices(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Weights of the rows found, missed, flagged by mistake and rightly left alone."""
+    """Weights of the rows found, missed, flagged by mistake and correctly not flagged."""
 
     tp: float
     fn: float

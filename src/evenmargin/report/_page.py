@@ -18,7 +18,7 @@ __all__ = ["page", "safe_json"]
 
 
 def page(context: dict[str, Any], data: dict[str, Any]) -> str:
-    """The whole file. The template escapes whatever is not made by our own charts."""
+    """The whole file. The template escapes everything but our own charts."""
     style, script = _source("page.css"), _source("page.js")
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
@@ -29,8 +29,8 @@ def page(context: dict[str, Any], data: dict[str, Any]) -> str:
     )
 
 
-def safe_json(data: Any) -> str:
-    """JSON that cannot end the element it stands in, nor open another.
+def safe_json(data: object) -> str:
+    """JSON that cannot close the element that holds it, nor open another.
 
     Examples
     --------

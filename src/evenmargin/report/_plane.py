@@ -1,4 +1,4 @@
-"""A plane in regions: filled, outlined, and hatched where shades alone would not tell them apart."""
+"""A plane in regions: filled, outlined, and hatched where shades would not distinguish them."""
 
 from __future__ import annotations
 

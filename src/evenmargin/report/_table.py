@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
 
 from .._tables.encoder import as_days, is_number, named
 from .._util.typing import Array, Index, MatrixLike
@@ -37,7 +38,7 @@ class TableView:
     kinds: list[str]
 
     @classmethod
-    def of(cls, X: MatrixLike, model: Any) -> TableView:
+    def of(cls, X: MatrixLike, model: BaseEstimator) -> TableView:
         if issparse(X):
             X = X.tocsr()
         elif type(X).__module__.split(".")[0] == "polars":

@@ -21,7 +21,7 @@ _DIGITS = Context(prec=400)  # enough for every float
 
 
 def fixed(number: float, decimals: int) -> str:
-    """A number with so many decimals and thousands apart, halves away from zero as in JavaScript's toFixed."""
+    """A number with so many decimals and thousands separated, halves away from zero as in JavaScript's toFixed."""
     rounded = Decimal(abs(float(number))).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP, _DIGITS)
     return ("−" if number < 0 and rounded != 0 else "") + f"{rounded:,}"
 
@@ -54,7 +54,7 @@ def typed(number: float) -> str:
 
 
 def price(number: float) -> str:
-    """A price as it was given, with all its digits and thousands apart.
+    """A price as it was given, with all its digits and thousands separated.
 
     Examples
     --------
@@ -95,9 +95,9 @@ def significant(number: float, digits: int = 3) -> str:
 
 
 def out_of_100(found: MetricInterval, about: str = "") -> str:
-    """How many of 100, as said in a sentence: as fine as its range, and not 0 or 100 where it is neither.
+    """How many of 100, for a sentence: as precise as its range, and not 0 or 100 where it is neither.
 
-    `about` is said first where the figure is not a bound already.
+    `about` comes first unless the figure is a bound.
 
     Examples
     --------
