@@ -436,7 +436,7 @@ def test_weights_decide_which_class_is_the_minority():
 def test_a_score_of_zero_is_the_majoritys(labels):
     rows = np.array([[-1.0], [-2.0], [2.0]])
     svm = ZAdjustedClassifier(SVC(kernel="linear"), method="threshold").fit(rows, labels)
-    svm.threshold_ = float(zsvm._parts("threshold", svm.estimator_, rows[:1], int(svm.minority_))[0][0])
+    svm.threshold_ = float(zsvm.score_parts("threshold", svm.estimator_, rows[:1], int(svm.minority_))[0][0])
     assert svm.predict(rows[:1]) == labels[0]
     assert (svm.decision_function(rows[:1]) > 0) == (labels[0] == 1)
 
@@ -552,7 +552,7 @@ def test_probabilities_have_thresholds_too():
 @pytest.mark.parametrize("metric", [*METRICS, [[0, 1], [30, 0]], lambda tp, fn, fp, tn: tp - 0.2 * fp])
 def test_every_metric_is_best_at_the_choice(metric):
     svm = ZAdjustedClassifier(SVC(), metric=metric).fit(X, Y)
-    p, q = zsvm._parts("z", svm.estimator_, X, 1)
+    p, q = zsvm.score_parts("z", svm.estimator_, X, 1)
     values = [at_z(z, p, q, Y > 0, np.ones(240), metric) for z in np.geomspace(0.1, 100, 200)]
     assert svm.best_score_ >= max(values)
     assert svm.best_score_ == pytest.approx(at_z(svm.z_, p, q, Y > 0, np.ones(240), metric))
