@@ -91,7 +91,9 @@ class BoundaryDistanceDisplay(ScoreDisplay):
     }  # fmt: skip
 
     @classmethod
-    def _source(cls, estimator: BaseEstimator, X: MatrixLike, *, geometric: bool | None = None) -> ScoreSource:  # type: ignore[override]  # it has no other options
+    def _source(  # type: ignore[override]  # its only option is another one
+        cls, estimator: BaseEstimator, X: MatrixLike, *, geometric: bool | None = None
+    ) -> ScoreSource:
         if not isinstance(estimator, ZAdjustedClassifier):
             raise ValueError(
                 f"{type(estimator).__name__} has no adjustment to show: give a ZAdjustedClassifier, or pass the scores "

@@ -44,7 +44,7 @@ def _restyle(display: LearningCurveDisplay | ValidationCurveDisplay, kwargs: dic
     legend_above(display.ax_)
 
 
-class LearningCurveDisplay(model_selection.LearningCurveDisplay):  # type: ignore[misc]  # scikit-learn has no types
+class LearningCurveDisplay(model_selection.LearningCurveDisplay):
     """Scores over the number of training rows: scikit-learn's display in the colours of this package.
 
     See Also
@@ -72,7 +72,7 @@ class LearningCurveDisplay(model_selection.LearningCurveDisplay):  # type: ignor
         return self
 
 
-class ValidationCurveDisplay(model_selection.ValidationCurveDisplay):  # type: ignore[misc]  # scikit-learn has no types
+class ValidationCurveDisplay(model_selection.ValidationCurveDisplay):
     """Scores over one parameter: scikit-learn's display, also from a search that is finished.
 
     The best validation score is ringed. Values that are not numbers are evenly spaced.
