@@ -92,7 +92,7 @@ def test_the_summary_says_the_models_own_estimates(page, model):
     value, low, high = (f"{100 * part:.0f}" for part in model.estimates_.loc["recall"])
     assert f"Of 100 cases of “malignant” it finds about {value} ({low} to {high})." in page.words
     value, low, high = (f"{100 * part:.0f}" for part in model.estimates_.loc["precision"])
-    assert f"Of 100 that it flags about {value} are right ({low} to {high})" in page.words
+    assert f"Of 100 that it flags about {value} ({low} to {high}) are right" in page.words
 
 
 def test_the_summary_says_which_column_the_labels_are_of(model, rows):
@@ -149,7 +149,7 @@ def test_any_classifier_is_reported_as_it_predicts(make, halves, pos_label):
     model = make(halves)
     page = Page(render_report(model, *halves[2:], pos_label=pos_label))
     assert at_chosen(page) == counts_of(model, *halves[2:], pos_label)
-    assert "otherwise than its scores" not in page.words
+    assert "in the other class than its scores" not in page.words
 
 
 def test_intervals_of_unseen_rows_are_metric_interval_s(halves):
@@ -158,7 +158,7 @@ def test_intervals_of_unseen_rows_are_metric_interval_s(halves):
     evidence = gather(model, X, y, pos_label="malignant")
     scores = model.decision_function(X)
     for name in ("recall", "precision", "roc_auc"):
-        expected = metric_interval(scores, y == "malignant", evidence.judge.threshold, name)
+        expected = metric_interval(scores, y == "malignant", evidence.rule.threshold, name)
         assert evidence.expected[name] == pytest.approx(expected)
 
 
@@ -201,7 +201,7 @@ def test_rows_of_a_sample_stand_for_all():
     model.oof_scores_[np.flatnonzero(y == 0)[::2]] = np.nan
     page = Page(render_report(model, X, y, training=True))
     assert at_chosen(page)[2] + at_chosen(page)[3] == pytest.approx(np.count_nonzero(y == 0))
-    assert "stand for all" in page.words
+    assert "represent all of them" in page.words
 
 
 # --- prices ---

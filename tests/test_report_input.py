@@ -107,7 +107,7 @@ def test_a_single_case_makes_a_report_that_promises_nothing():
         warnings.simplefilter("ignore", UserWarning)
         model = EvenMarginClassifier(time_budget="fast").fit(X, y)
     page = Page(render_report(model, X, y, training=True))
-    assert "cannot be told from so few rows" in page.words
+    assert "cannot be estimated from so few rows" in page.words
     assert "ROC-AUC is unknown" in page.words
     assert "nan" not in page.words
 

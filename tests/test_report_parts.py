@@ -171,7 +171,7 @@ def test_notes_and_provenance_are_shown(model, rows):
     )
     assert "id was left out" in page.words
     assert "file a.csv" in page.words
-    assert page.words.startswith("Skip to the summary EvenMarginClassifier, a report")
+    assert page.words.startswith("Skip to the summary Report on EvenMarginClassifier")
     assert "<title>Tumours</title>" in page.html
 
 

@@ -23,6 +23,7 @@ from .._util.files import check_place
 from .._util.typing import Array, Index, Mask
 from ..auto import EvenMarginClassifier
 from ..operating import Objective, choose_threshold, get_objective
+from ..responses import METHODS, for_class, scores_for
 from ._arguments import parse_objective, parse_time
 from ._fit import Source, figure, learn
 from ._reading import InputError
@@ -111,14 +112,14 @@ class Trial:
             scaler = StandardScaler().fit(known)
             known, new = scaler.transform(known), scaler.transform(new)
         model, y = peer.make(self.y[train], self.seed, self.jobs), self.y[train].astype(np.intp)
-        method = "predict_proba" if hasattr(model, "predict_proba") else "decision_function"
+        method = next(method for method in METHODS if hasattr(model, method))
         cut = None
         if self.tune:
             inner = StratifiedKFold(min(5, int(np.bincount(y).min())), shuffle=True, random_state=self.seed)
-            held_out = _positive(cross_val_predict(model, known, y, cv=inner, method=method))
+            held_out = for_class(cross_val_predict(model, known, y, cv=inner, method=method), 1)
             cut = choose_threshold(held_out, y, self.goal).threshold
         model.fit(known, y)
-        scores = _positive(getattr(model, method)(new))
+        scores = scores_for(model, new, method, 1)
         return scores, np.asarray(model.predict(new)) == 1 if cut is None else scores > cut
 
 
@@ -243,7 +244,3 @@ def _tell(
 
 def _figure(value: float, key: str) -> str:
     return f"{value:,.1f}" if key == "cost_per_1000" else figure(value)
-
-
-def _positive(scores: Any) -> Array:
-    return np.asarray(scores[:, 1] if np.ndim(scores) == 2 else scores, dtype=np.float64)

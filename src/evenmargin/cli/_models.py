@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from .. import persistence
+from ..responses import positive_label
 from ._columns import Matcher, Schema
 from ._reading import InputError, TableFile, quoted
 
@@ -36,8 +37,7 @@ class Loaded:
     @property
     def positive(self) -> Any:
         """The label that probabilities and scores speak for, of two classes."""
-        named = getattr(self.model, "pos_label_", None)
-        return self.model.classes_[1] if named is None else named
+        return positive_label(self.model)
 
     @property
     def target(self) -> str | None:

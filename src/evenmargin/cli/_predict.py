@@ -12,6 +12,7 @@ import pandas as pd
 from .._util.files import check_place
 from .._util.typing import MatrixLike
 from ..auto import EvenMarginClassifier
+from ..responses import for_class
 from ._models import Loaded, open_model
 from ._reading import InputError, open_table
 from ._voice import Voice
@@ -110,13 +111,13 @@ class Judge:
         if self.probable:
             shares = self.model.predict_proba(X)
             if self.two:
-                columns["probability"] = shares[:, place]
+                columns["probability"] = for_class(shares, place)
             else:
                 columns |= {f"probability {label}": shares[:, k] for k, label in enumerate(self.classes)}
         if self.scored:
             scores = self.model.decision_function(X)
             if scores.ndim == 1:
-                columns["score"] = scores if place == 1 else -scores
+                columns["score"] = for_class(scores, place)
             elif scores.shape[1] == self.classes.size:
                 columns |= {f"score {label}": scores[:, k] for k, label in enumerate(self.classes)}
         return columns

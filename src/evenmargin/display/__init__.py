@@ -1,7 +1,7 @@
 """Figures in scikit-learn's Display manner: computed once, drawn with `plot`, matplotlib imported only then.
 
-Everywhere the negative class is blue and the positive one vermilion, of the palette
-of Okabe and Ito, which colour-blind readers can tell apart. Rows of weight 2 count
+The negative class is always blue and the positive class vermilion, from the palette
+of Okabe and Ito, which colour-blind readers can distinguish. Rows of weight 2 count
 twice, rows of weight 0 not at all.
 """
 

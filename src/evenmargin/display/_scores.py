@@ -7,27 +7,35 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.sparse import issparse
+import pandas as pd
+from scipy.sparse import eye_array, issparse
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from .._device.arrays import to_host
 from .._input.checks import check_is_fitted
 from .._util.typing import Array, MatrixLike
-from ..zsvm import ZAdjustedClassifier, parts_of_score, split_decision, unfrozen
-from . import _common as common
+from ..responses import before_and_after, unadjusted_threshold
+from ..zsvm import ZAdjustedClassifier, split_decision, unfrozen
+from ._axes import has_label, legend_above, style
+from ._base import REQUIRED, ROWS, Option, ScoreDisplay, ScoreSource
+from ._rows import ScoredRows
+from .colours import BLACK, NEGATIVE, POSITIVE
+from .ranges import typical_range
 
-__all__ = ["BoundaryDistanceDisplay", "ScoreHistogramDisplay", "before_and_after", "plain_threshold"]
+__all__ = ["BoundaryDistanceDisplay", "ScoreHistogramDisplay"]
+
+_UNIT = "Mean score, boundary at 0"
 
 
 @dataclass(eq=False, repr=False)
-class BoundaryDistanceDisplay:
+class BoundaryDistanceDisplay(ScoreDisplay):
     """The mean signed distance of each class to the boundary, before and after an adjustment.
 
     A class whose mean is on the wrong side of 0 is mostly missed. It is figure 1 of
     Imam, Ting and Kamruzzaman, "z-SVM: An SVM for Improved Classification of
     Imbalanced Data". Make one with `from_estimator` or `from_predictions`; several on
-    the same axes stand side by side.
+    the same axes are drawn side by side.
 
     Parameters
     ----------
@@ -38,7 +46,7 @@ class BoundaryDistanceDisplay:
     unit : str, default="Mean score, boundary at 0"
         The label of the axis.
     name : str or None, default=None
-        Stands under the bars.
+        Below the bars.
 
     Attributes
     ----------
@@ -59,187 +67,78 @@ class BoundaryDistanceDisplay:
     before: tuple[float, float]
     after: tuple[float, float]
     labels: tuple[Any, Any]
-    unit: str = "Mean score, boundary at 0"
+    unit: str = _UNIT
     name: str | None = None
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> BoundaryDistanceDisplay:
-        """Draw the bars.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            None: of a new figure. Bars that are there stay, and these stand at their right.
-        name : str, default=None
-            Stands under the bars; None: `self.name`.
-        **kwargs : dict
-            For all bars, as in matplotlib's `bar`.
-
-        Returns
-        -------
-        self
-        """
-        name = self.name if name is None else name
-        self.ax_ = ax = common.get_axes(ax)
-        self.figure_ = ax.figure
-        there = [tick.get_text() for tick in ax.get_xticklabels()] if ax.containers else []
-        start = 2.4 * (len(there) // 2)
-        places, width = start + np.array([0.0, 1.0]), 0.36
-        bars = []
-        for side, (label, color) in enumerate(zip(self.labels, (common.NEGATIVE, common.POSITIVE), strict=True)):
-            drawn = common.style(kwargs, color=color, label=f"class {label}")
-            if common.has_label(ax, drawn["label"]):
-                drawn["label"] = "_" + drawn["label"]
-            heights = [self.before[side], self.after[side]]
-            bars.append(ax.bar(places + (side - 0.5) * (width + 0.02), heights, width, **drawn))
-            ax.bar_label(
-                bars[-1],
-                fmt=lambda value: f"{value:.2g}".replace("-", "−"),
-                padding=2,
-                fontsize="small",
-                color=common.BLACK,
-            )
-        self.bars_ = (bars[0], bars[1])
-        if not there:
-            ax.axhline(0.0, color=common.BLACK, linewidth=1.0)
-        ticks = [f"before\n{name}", f"after\n{name}"] if name else ["before", "after"]
-        ax.set_xticks([*(ax.get_xticks() if there else []), *places], [*there, *ticks], fontsize="small")
-        ax.tick_params(axis="x", length=0)
-        ax.margins(y=0.12)
-        ax.set_ylabel(self.unit)
-        common.legend_above(ax)
-        return self
+    _subject = "the mean distances"
+    _artist = "For all bars, as in matplotlib's `bar`."
+    _estimator = "fitted ZAdjustedClassifier, whose minority is the positive class"
+    _is_curve, _name_text = False, "Below the bars."
+    _scores = {
+        "before": Option(REQUIRED, ROWS, "Scores with the boundary at 0, above it for the positive class."),
+        "after": Option(REQUIRED, ROWS, "Such scores after the adjustment."),
+    }
+    _asked = {
+        "geometric": Option(
+            None, "bool or None",
+            "Whether to divide scores by the length of w, before and after the adjustment,\nso that they are distances "
+            "in the space of the features or of the kernel, and\ncomparable. None: where the machine has support "
+            "vectors or coefficients.",
+        )
+    }  # fmt: skip
 
     @classmethod
-    def from_estimator(
-        cls,
-        estimator: ZAdjustedClassifier,
-        X: MatrixLike,
-        y: ArrayLike,
-        *,
-        geometric: bool | None = None,
-        sample_weight: ArrayLike | None = None,
-        name: str | None = None,
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> BoundaryDistanceDisplay:
-        """Draw what the adjustment of a machine did to the distances of the rows (X, y).
-
-        Parameters
-        ----------
-        estimator : fitted ZAdjustedClassifier
-            Its minority is the positive class.
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        geometric : bool or None, default=None
-            Whether to divide scores by ‖w‖ of the machine as it is before and after, so
-            that they are distances in the space of the features or of the kernel, and
-            comparable. None: where the machine has support vectors, or coefficients.
-        sample_weight : array-like of shape (n_samples,), default=None
-        name : str, default=None
-            Stands under the bars.
-        ax : matplotlib Axes, default=None
-        **kwargs : dict
-            For all bars, as in matplotlib's `bar`.
-
-        Returns
-        -------
-        BoundaryDistanceDisplay
-        """
-        common.check_matplotlib()
+    def _source(  # type: ignore[override]  # its only option is another one
+        cls, estimator: BaseEstimator, X: MatrixLike, *, geometric: bool | None = None
+    ) -> ScoreSource:
         if not isinstance(estimator, ZAdjustedClassifier):
             raise ValueError(
-                f"{type(estimator).__name__} has no adjustment to show: give a ZAdjustedClassifier, or the scores "
+                f"{type(estimator).__name__} has no adjustment to show: give a ZAdjustedClassifier, or pass the scores "
                 "before and after to from_predictions."
             )
         check_is_fitted(estimator)
         before, after = before_and_after(estimator, X)
-        unit = "Mean score, boundary at 0"
-        if geometric is not False:
-            lengths = _lengths(estimator)
-            if lengths is not None:
-                before, after, unit = before / lengths[0], after / lengths[1], "Mean score/‖w‖, boundary at 0"
-            elif geometric:
-                inner = type(_machine(estimator)).__name__
-                raise ValueError(f"{inner} has no ‖w‖ that can be computed: use geometric=False.")
-        minority = np.asarray(estimator.minority_).item()
-        return cls._compute(y, before, after, sample_weight, minority, unit, name).plot(ax, **kwargs)
+        lengths, unit = None if geometric is False else _lengths(estimator), _UNIT
+        if geometric and lengths is None:
+            raise ValueError(f"{type(_machine(estimator)).__name__} has no ‖w‖ to divide by: use geometric=False.")
+        if lengths is not None:
+            before, after, unit = before / lengths[0], after / lengths[1], "Mean score/‖w‖, boundary at 0"
+        return ScoreSource({"before": before, "after": after}, np.asarray(estimator.minority_).item(), unit=unit)
 
     @classmethod
-    def from_predictions(
-        cls,
-        y_true: ArrayLike,
-        before: ArrayLike,
-        after: ArrayLike,
-        *,
-        sample_weight: ArrayLike | None = None,
-        pos_label: Any = None,
-        name: str | None = None,
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> BoundaryDistanceDisplay:
-        """Draw the means of scores before and after.
-
-        Parameters
-        ----------
-        y_true : array-like of shape (n_samples,)
-        before, after : array-like of shape (n_samples,)
-            Scores with the boundary at 0, above it for the positive class.
-        sample_weight : array-like of shape (n_samples,), default=None
-        pos_label : label, default=None
-            The positive class; None: the label 1.
-        name : str, default=None
-            Stands under the bars.
-        ax : matplotlib Axes, default=None
-        **kwargs : dict
-            For all bars, as in matplotlib's `bar`.
-
-        Returns
-        -------
-        BoundaryDistanceDisplay
-        """
-        common.check_matplotlib()
-        return cls._compute(y_true, before, after, sample_weight, pos_label, "Mean score, boundary at 0", name).plot(
-            ax, **kwargs
+    def _compute(cls, rows: ScoredRows, source: ScoreSource) -> BoundaryDistanceDisplay:
+        negative, positive = (
+            [float(np.average(score[side], weights=rows.weight[side])) for score in rows.scores]
+            for side in (~rows.positive, rows.positive)
         )
+        return cls((negative[0], positive[0]), (negative[1], positive[1]), rows.labels, source.unit or _UNIT)
 
-    @classmethod
-    def _compute(
-        cls,
-        y_true: ArrayLike,
-        before: ArrayLike,
-        after: ArrayLike,
-        sample_weight: ArrayLike | None,
-        pos_label: Any,
-        unit: str,
-        name: str | None,
-    ) -> BoundaryDistanceDisplay:
-        positive, weight, scores, labels = common.label_rows(
-            y_true, pos_label, sample_weight, before=before, after=after
-        )
-        sides = (~positive, positive)
-        first, last = (
-            (
-                float(np.average(s[sides[0]], weights=weight[sides[0]])),
-                float(np.average(s[sides[1]], weights=weight[sides[1]])),
-            )
-            for s in scores
-        )
-        return cls(first, last, labels, unit, name)
-
-
-def before_and_after(model: ZAdjustedClassifier, X: MatrixLike) -> tuple[Array, Array]:
-    """Scores of the minority with the boundary at 0, as the machine was trained and as it was adjusted."""
-    which = int(model.minority_ == model.classes_[1])
-    if hasattr(model, "z_"):
-        p, q = parts_of_score("z", model.estimator_, X, which)
-        return p + q, model.z_ * p + q
-    (score,) = parts_of_score("threshold", model.estimator_, X, which)
-    return score - plain_threshold(model), score - model.threshold_
+    def _draw(self, name: str | None, **kwargs: Any) -> None:
+        ax = self.ax_
+        others = [tick.get_text() for tick in ax.get_xticklabels()] if ax.containers else []
+        start = 2.4 * (len(others) // 2)
+        places, width = start + np.array([0.0, 1.0]), 0.36
+        bars = []
+        for side, (label, color) in enumerate(zip(self.labels, (NEGATIVE, POSITIVE), strict=True)):
+            drawn = style(kwargs, color=color, label=f"class {label}")
+            if has_label(ax, drawn["label"]):
+                drawn["label"] = "_" + drawn["label"]
+            heights = [self.before[side], self.after[side]]
+            bars.append(ax.bar(places + (side - 0.5) * (width + 0.02), heights, width, **drawn))
+            ax.bar_label(bars[-1], fmt=_short, padding=2, fontsize="small", color=BLACK)
+        self.bars_ = (bars[0], bars[1])
+        if not others:
+            ax.axhline(0.0, color=BLACK, linewidth=1.0)
+        ticks = [f"before\n{name}", f"after\n{name}"] if name else ["before", "after"]
+        ax.set_xticks([*(ax.get_xticks() if others else []), *places], [*others, *ticks], fontsize="small")
+        ax.tick_params(axis="x", length=0)
+        ax.margins(y=0.12)
+        ax.set_ylabel(self.unit)
+        legend_above(ax)
 
 
-def plain_threshold(model: ZAdjustedClassifier) -> float:
-    """Where the machine itself cuts its scores."""
-    return 0.0 if hasattr(model.estimator_, "decision_function") else 0.5
+def _short(value: float) -> str:
+    return f"{value:.2g}".replace("-", "−")
 
 
 def _machine(model: ZAdjustedClassifier) -> Any:
@@ -250,7 +149,7 @@ def _machine(model: ZAdjustedClassifier) -> Any:
 
 
 def _lengths(model: ZAdjustedClassifier) -> tuple[float, float] | None:
-    """‖w‖ before and after, or None where the machine does not tell.
+    """‖w‖ before and after, or None for a machine without coefficients or support vectors.
 
     With w = a·up + b·down, up = Σ max(c_j, 0) φ(x_j) and down likewise, ‖w‖² is
     Σ_j (a·max(c_j, 0) + b·min(c_j, 0)) · w·φ(x_j): the parts of the scores of the
@@ -259,26 +158,34 @@ def _lengths(model: ZAdjustedClassifier) -> tuple[float, float] | None:
     machine = _machine(model)
     z = getattr(model, "z_", 1.0)
     after = (z, 1.0) if model.minority_ == model.classes_[1] else (1.0, z)
-    half = getattr(machine, "_half", None)
-    if hasattr(machine, "coef_") and (half is not None or z == 1.0) and not hasattr(machine, "support_vectors_"):
-        coef = np.ravel(machine.coef_).astype(np.float64)
-        up = coef if half is None else np.asarray(half, dtype=np.float64)
-        squares = [float(np.square(a * up + b * (coef - up)).sum()) for a, b in ((1.0, 1.0), after)]
-    elif hasattr(machine, "support_vectors_") and machine.support_vectors_.shape[1] and not callable(machine.kernel):
+    if hasattr(machine, "support_vectors_"):
+        if not machine.support_vectors_.shape[1] or callable(machine.kernel):
+            return None
         given = to_host(machine.dual_coef_)
         coef = np.ravel(given.toarray() if issparse(given) else given).astype(np.float64)
-        up, down, _ = split_decision(machine, machine.support_vectors_)
-        squares = [
-            float((a * np.maximum(coef, 0.0) + b * np.minimum(coef, 0.0)) @ (a * up + b * down))
-            for a, b in ((1.0, 1.0), after)
-        ]
+        up, down = _split(machine, machine.support_vectors_)
+        strong, weak = np.maximum(coef, 0.0), np.minimum(coef, 0.0)
+    elif hasattr(machine, "coef_"):
+        # The scores of the unit vectors are w itself.
+        coef = np.ravel(machine.coef_).astype(np.float64)
+        up, down = (coef, 0.0 * coef) if z == 1.0 else _split(machine, eye_array(coef.size, format="csr"))
+        strong, weak = up, down
     else:
         return None
+    squares = [float((a * strong + b * weak) @ (a * up + b * down)) for a, b in ((1.0, 1.0), after)]
     return (squares[0] ** 0.5, squares[1] ** 0.5) if min(squares) > 0 else None
 
 
+def _split(machine: BaseEstimator, rows: Any) -> tuple[Array, Array]:
+    """The two parts of the scores of rows, which get the names of the columns that the machine was fitted on."""
+    names = getattr(machine, "feature_names_in_", None)
+    if names is not None:
+        rows = pd.DataFrame(rows.toarray() if issparse(rows) else to_host(rows), columns=names)
+    return split_decision(machine, rows)[:2]
+
+
 @dataclass(eq=False, repr=False)
-class ScoreHistogramDisplay:
+class ScoreHistogramDisplay(ScoreDisplay):
     """Histograms of the scores of the two classes, each with area 1, so that the rare one is seen.
 
     Make one with `from_estimator` or `from_predictions`.
@@ -298,7 +205,7 @@ class ScoreHistogramDisplay:
     score_name : str, default="Score"
         The label of the axis.
     name : str or None, default=None
-        Stands over the axes.
+        Title of the legend.
 
     Attributes
     ----------
@@ -332,167 +239,68 @@ class ScoreHistogramDisplay:
         shares = [max(0.0, 1.0 - float(density @ np.diff(self.edges))) for density in self.densities]
         return shares[0], shares[1]
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> ScoreHistogramDisplay:
-        """Draw the histograms.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            None: of a new figure.
-        name : str, default=None
-            Stands over the axes; None: `self.name`.
-        **kwargs : dict
-            For both histograms, as in matplotlib's `stairs`.
-
-        Returns
-        -------
-        self
-        """
-        self.ax_ = ax = common.get_axes(ax)
-        self.figure_ = ax.figure
-        patches = []
-        for side, color in enumerate((common.NEGATIVE, common.POSITIVE)):
-            beyond = f", {self.outside[side]:.1%} beyond" if self.outside[side] > 5e-4 else ""
-            label = f"class {self.labels[side]} ({self.totals[side]:g} rows{beyond})"
-            ax.stairs(self.densities[side], self.edges, fill=True, color=color, alpha=0.25, linewidth=0)
-            drawn = common.style(kwargs, color=color, linewidth=1.6, label=label)
-            patches.append(ax.stairs(self.densities[side], self.edges, **drawn))
-        self.patches_ = (patches[0], patches[1])
-        self.threshold_lines_ = []
-        for (label, value), dash in zip(
-            self.thresholds.items(), ["--", ":", "-."] * len(self.thresholds), strict=False
-        ):
-            text = f"{label} {value:.3g}"
-            self.threshold_lines_.append(
-                ax.axvline(value, color=common.BLACK, linewidth=1.2, linestyle=dash, label=text)
-            )
-        shown = [float(self.edges[0]), float(self.edges[-1]), *self.thresholds.values()]
-        margin = 0.02 * (max(shown) - min(shown))
-        ax.set_xlim(min(shown) - margin, max(shown) + margin)
-        ax.set_ylim(bottom=0.0)
-        ax.set(xlabel=self.score_name, ylabel="Density within the class")
-        common.legend_above(ax, title=self.name if name is None else name)
-        return self
+    _subject = "the histograms"
+    _artist = "For both histograms, as in matplotlib's `stairs`."
+    _is_curve, _shares_axes, _name_text = False, False, "Title of the legend."
+    _options = {
+        "bins": Option(30, "int"),
+        "thresholds": Option(
+            None, "'own', None, float, list of floats or dict",
+            "Lines to draw; a dict gives their names. 'own' is the threshold of the estimator\nand, for a "
+            "ZAdjustedClassifier that chose one, that of its machine before.", "own",
+        ),
+    }  # fmt: skip
 
     @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: MatrixLike,
-        y: ArrayLike,
-        *,
-        bins: int = 30,
-        thresholds: Any = "own",
-        sample_weight: ArrayLike | None = None,
-        response_method: str = "auto",
-        pos_label: Any = None,
-        name: str | None = None,
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> ScoreHistogramDisplay:
-        """Draw the scores that a fitted classifier gives to (X, y).
-
-        Parameters
-        ----------
-        estimator : fitted classifier
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        bins : int, default=30
-        thresholds : "own", None, float, list of floats or dict, default="own"
-            Lines to draw. "own" is where the estimator cuts; of a `ZAdjustedClassifier` that
-            chose a threshold, also where its machine would have.
-        sample_weight : array-like of shape (n_samples,), default=None
-        response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-            "auto" takes `predict_proba` if there is one.
-        pos_label : label, default=None
-            The positive class; None: `classes_[1]`.
-        name : str, default=None
-            Stands over the axes.
-        ax : matplotlib Axes, default=None
-        **kwargs : dict
-            For both histograms, as in matplotlib's `stairs`.
-
-        Returns
-        -------
-        ScoreHistogramDisplay
-        """
-        common.check_matplotlib()
-        score, pos_label, method = common.responses(estimator, X, response_method, pos_label)
-        if isinstance(thresholds, str) and thresholds == "own":
-            thresholds = {"threshold": common.own_threshold(estimator, method, pos_label)}
-            if isinstance(estimator, ZAdjustedClassifier) and hasattr(estimator, "threshold_"):
-                moved = plain_threshold(estimator) - estimator.threshold_
-                thresholds["before"] = moved if pos_label == estimator.minority_ else -moved
-        axis = "Predicted probability" if method == "predict_proba" else "Decision function"
-        axis += f" of class {pos_label}" if method == "predict_proba" else f", above 0 for class {pos_label}"
-        return cls._compute(y, score, bins, thresholds, sample_weight, pos_label, axis, name).plot(ax, **kwargs)
-
-    @classmethod
-    def from_predictions(
-        cls,
-        y_true: ArrayLike,
-        y_score: ArrayLike,
-        *,
-        bins: int = 30,
-        thresholds: Any = None,
-        sample_weight: ArrayLike | None = None,
-        pos_label: Any = None,
-        name: str | None = None,
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> ScoreHistogramDisplay:
-        """Draw given scores.
-
-        Parameters
-        ----------
-        y_true : array-like of shape (n_samples,)
-        y_score : array-like of shape (n_samples,)
-            Higher for the positive class.
-        bins : int, default=30
-        thresholds : None, float, list of floats or dict, default=None
-            Lines to draw; a dict gives their names.
-        sample_weight : array-like of shape (n_samples,), default=None
-        pos_label : label, default=None
-            The positive class; None: the label 1.
-        name : str, default=None
-            Stands over the axes.
-        ax : matplotlib Axes, default=None
-        **kwargs : dict
-            For both histograms, as in matplotlib's `stairs`.
-
-        Returns
-        -------
-        ScoreHistogramDisplay
-        """
-        common.check_matplotlib()
-        return cls._compute(y_true, y_score, bins, thresholds, sample_weight, pos_label, "Score", name).plot(
-            ax, **kwargs
-        )
+    def _source(cls, estimator: BaseEstimator, X: MatrixLike, **asked: Any) -> ScoreSource:
+        source = super()._source(estimator, X, **asked)
+        return source._replace(unadjusted=unadjusted_threshold(estimator, source.pos_label))
 
     @classmethod
     def _compute(
-        cls,
-        y_true: ArrayLike,
-        y_score: ArrayLike,
-        bins: int,
-        thresholds: Any,
-        sample_weight: ArrayLike | None,
-        pos_label: Any,
-        score_name: str,
-        name: str | None,
+        cls, rows: ScoredRows, source: ScoreSource, *, bins: int = 30, thresholds: Any = None
     ) -> ScoreHistogramDisplay:
         if not isinstance(bins, int | np.integer) or bins < 1:
             raise ValueError(f"bins={bins!r} must be a whole number from 1.")
+        if source.threshold is not None and isinstance(thresholds, str) and thresholds == "own":
+            thresholds = {"threshold": source.threshold}
+            if source.unadjusted is not None:
+                thresholds["before"] = source.unadjusted
         lines = _lines(thresholds)
-        positive, weight, (score,), labels = common.label_rows(y_true, pos_label, sample_weight, y_score=y_score)
-        low, high = common.fence(score, positive, weight)
+        (score,), positive, weight = rows.scores, rows.positive, rows.weight
+        low, high = typical_range(score, positive, weight)
         edges = np.linspace(low, high, int(bins) + 1)
         densities, totals = [], []
         for side in (~positive, positive):
             counts = np.histogram(score[side], edges, weights=weight[side])[0]
             totals.append(float(weight[side].sum()))
             densities.append(counts / (totals[-1] * np.diff(edges)))
-        return cls(edges, (densities[0], densities[1]), (totals[0], totals[1]), labels, lines, score_name, name)
+        axis = {
+            None: "Score", "predict_proba": f"Predicted probability of class {source.pos_label}",
+            "decision_function": f"Decision function, above 0 for class {source.pos_label}",
+        }[source.method]  # fmt: skip
+        return cls(edges, (densities[0], densities[1]), (totals[0], totals[1]), rows.labels, lines, axis)
+
+    def _draw(self, name: str | None, **kwargs: Any) -> None:
+        ax, patches = self.ax_, []
+        for side, color in enumerate((NEGATIVE, POSITIVE)):
+            beyond = f", {self.outside[side]:.1%} beyond" if self.outside[side] > 5e-4 else ""
+            label = f"class {self.labels[side]} ({self.totals[side]:g} rows{beyond})"
+            ax.stairs(self.densities[side], self.edges, fill=True, color=color, alpha=0.25, linewidth=0)
+            drawn = style(kwargs, color=color, linewidth=1.6, label=label)
+            patches.append(ax.stairs(self.densities[side], self.edges, **drawn))
+        self.patches_ = (patches[0], patches[1])
+        dashes = ["--", ":", "-."] * len(self.thresholds)
+        self.threshold_lines_ = [
+            ax.axvline(value, color=BLACK, linewidth=1.2, linestyle=dash, label=f"{label} {value:.3g}")
+            for (label, value), dash in zip(self.thresholds.items(), dashes, strict=False)
+        ]
+        shown = [float(self.edges[0]), float(self.edges[-1]), *self.thresholds.values()]
+        margin = 0.02 * (max(shown) - min(shown))
+        ax.set_xlim(min(shown) - margin, max(shown) + margin)
+        ax.set_ylim(bottom=0.0)
+        ax.set(xlabel=self.score_name, ylabel="Density within the class")
+        legend_above(ax, title=name)
 
 
 def _lines(thresholds: Any) -> dict[str, float]:

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn import model_selection
 
 from .._util.typing import Array
-from . import _common as common
+from ._axes import check_matplotlib, get_axes, legend_above
+from ._results import SearchResults, as_numbers, score_title, value_key
+from .colours import GREEN, GREY, POSITIVE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 __all__ = ["HeatMapDisplay", "LearningCurveDisplay", "ValidationCurveDisplay"]
 
 
-_LOG = 30.0  # values that span more than this factor stand on a logarithmic axis
-_MANY = 120  # cells with a number in each at most
+_LOG = 30.0  # values that span more than this factor are drawn on a logarithmic axis
+_MANY = 120  # more cells than this have no numbers in them
 
 
-def _restyle(display: Any, kwargs: dict[str, Any]) -> None:
-    """Colours, names and a legend aside for scikit-learn's two curve displays, where nothing else was asked for."""
-    names = {"Train": ("training", common.GREY), "Test": ("validation", common.GREEN)}
+def _restyle(display: LearningCurveDisplay | ValidationCurveDisplay, kwargs: dict[str, Any]) -> None:
+    """Our colours, names and legend for scikit-learn's two curve displays, where nothing else was asked for."""
+    names = {"Train": ("training", GREY), "Test": ("validation", GREEN)}
     of_line, of_band = set(kwargs.get("line_kw") or {}), set(kwargs.get("fill_between_kw") or {})
     lines = display.lines_ or []
     for line, band in zip(lines, display.fill_between_ or [None] * len(lines), strict=True):
@@ -35,11 +40,11 @@ def _restyle(display: Any, kwargs: dict[str, Any]) -> None:
             line.set(marker="o", markersize=3.5)
         if band is not None and not {"color", "facecolor", "fc", "alpha"} & of_band:
             band.set(facecolor=line.get_color(), edgecolor="none", alpha=0.16)
-    display.ax_.set_ylabel(_title(display.ax_.get_ylabel()))
-    common.legend_above(display.ax_)
+    display.ax_.set_ylabel(score_title(display.ax_.get_ylabel()))
+    legend_above(display.ax_)
 
 
-class LearningCurveDisplay(model_selection.LearningCurveDisplay):  # type: ignore[misc]
+class LearningCurveDisplay(model_selection.LearningCurveDisplay):
     """Scores over the number of training rows: scikit-learn's display in the colours of this package.
 
     See Also
@@ -59,30 +64,18 @@ class LearningCurveDisplay(model_selection.LearningCurveDisplay):  # type: ignor
     (2, 5)
     """
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> LearningCurveDisplay:
-        """Draw the curves; keyword arguments are those of scikit-learn's display.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            None: of a new figure.
-        **kwargs : dict
-            See `sklearn.model_selection.LearningCurveDisplay.plot`.
-
-        Returns
-        -------
-        self
-        """
-        super().plot(common.get_axes(ax), **kwargs)
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> LearningCurveDisplay:
+        """Draw the curves, on a new figure without `ax`; other arguments are those of scikit-learn's `plot`."""
+        super().plot(get_axes(ax), **kwargs)
         _restyle(self, kwargs)
         self.ax_.set_xlabel("Training rows")
         return self
 
 
-class ValidationCurveDisplay(model_selection.ValidationCurveDisplay):  # type: ignore[misc]
+class ValidationCurveDisplay(model_selection.ValidationCurveDisplay):
     """Scores over one parameter: scikit-learn's display, also from a search that is finished.
 
-    The best validation score is ringed. Values that are not numbers stand at equal distances.
+    The best validation score is ringed. Values that are not numbers are evenly spaced.
 
     See Also
     --------
@@ -109,27 +102,15 @@ class ValidationCurveDisplay(model_selection.ValidationCurveDisplay):  # type: i
     train_scores: Any
     test_scores: Any
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> ValidationCurveDisplay:
-        """Draw the curves; keyword arguments are those of scikit-learn's display.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            None: of a new figure.
-        **kwargs : dict
-            See `sklearn.model_selection.ValidationCurveDisplay.plot`.
-
-        Returns
-        -------
-        self
-        """
-        ax = common.get_axes(ax)
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> ValidationCurveDisplay:
+        """Draw the curves, on a new figure without `ax`; other arguments are those of scikit-learn's `plot`."""
+        ax = get_axes(ax)
         if self.train_scores is None:
             kwargs = {**kwargs, "score_type": "test"}
         values, train = self.param_range, self.train_scores
-        numbers = _as_numbers(values)
+        numbers = as_numbers(values)
         places = np.arange(len(values), dtype=np.float64) if numbers is None else numbers
-        # scikit-learn's own plot takes numbers, and scores of both kinds; what was given comes back below.
+        # scikit-learn's own plot needs numbers and scores of both kinds; the given values are restored below.
         self.param_range = places
         self.train_scores = np.full_like(self.test_scores, np.nan) if train is None else train
         try:
@@ -155,15 +136,9 @@ class ValidationCurveDisplay(model_selection.ValidationCurveDisplay):  # type: i
 
     @classmethod
     def from_cv_results(
-        cls,
-        search_or_results: Any,
-        param: str,
-        *,
-        score: str | None = None,
-        fixed: Mapping[str, Any] | None = None,
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> ValidationCurveDisplay:
+        cls, search_or_results: Any, param: str, *, score: str | None = None, fixed: Mapping[str, Any] | None = None,
+        ax: Axes | None = None, **kwargs: Any,
+    ) -> ValidationCurveDisplay:  # fmt: skip
         """Draw one parameter of a finished search, the others at their best values.
 
         Parameters
@@ -185,12 +160,11 @@ class ValidationCurveDisplay(model_selection.ValidationCurveDisplay):  # type: i
         ValidationCurveDisplay
             With a band of training scores where the search had ``return_train_score=True``.
         """
-        common.check_matplotlib()
-        results = _Results.of(search_or_results, score)
-        chosen = results.along(param, dict(fixed or {}))
-        order = list(chosen)
-        values: Any = list(chosen.values())
-        numbers = _as_numbers(values)
+        check_matplotlib()
+        results = SearchResults.of(search_or_results, score)
+        order = results.along(param, dict(fixed or {}))
+        values: Any = [results.candidates[k][param] for k in order]
+        numbers = as_numbers(values)
         if numbers is not None:
             order, values = [order[k] for k in np.argsort(numbers)], np.sort(numbers)
         train = results.splits("train")
@@ -199,7 +173,7 @@ class ValidationCurveDisplay(model_selection.ValidationCurveDisplay):  # type: i
             param_range=values,
             train_scores=None if train is None else train[order],
             test_scores=results.splits("test")[order],
-            score_name=_title(results.title, kwargs.get("negate_score", False)),
+            score_name=score_title(results.title, kwargs.get("negate_score", False)),
         )
         return display.plot(ax, **kwargs)
 
@@ -255,13 +229,15 @@ class HeatMapDisplay:
         row, column = np.unravel_index(int(np.nanargmax(self.scores)), self.scores.shape)
         return int(row), int(column)
 
-    def plot(self, ax: Any = None, *, cmap: Any = "viridis", colorbar: bool = True, **kwargs: Any) -> HeatMapDisplay:
+    def plot(
+        self, ax: Axes | None = None, *, cmap: Any = "viridis", colorbar: bool = True, **kwargs: Any
+    ) -> HeatMapDisplay:
         """Draw the map.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            None: of a new figure.
+            Where to draw; on a new figure if None.
         cmap : str or matplotlib Colormap, default="viridis"
         colorbar : bool, default=True
         **kwargs : dict
@@ -271,7 +247,7 @@ class HeatMapDisplay:
         -------
         self
         """
-        self.ax_ = ax = common.get_axes(ax)
+        self.ax_ = ax = get_axes(ax)
         self.figure_ = ax.figure
         finite = self.scores[np.isfinite(self.scores)]
         # A few very bad cells must not take all the colours.
@@ -281,28 +257,23 @@ class HeatMapDisplay:
         self.im_ = ax.imshow(self.scores, **drawn)
         ax.set_facecolor("#E5E5E5")
         if colorbar:
-            self.figure_.colorbar(
-                self.im_, ax=ax, label=self.score_name, extend="min" if floor > lowest else "neither", pad=0.03
-            )
+            extend = "min" if floor > lowest else "neither"
+            self.figure_.colorbar(self.im_, ax=ax, label=self.score_name, extend=extend, pad=0.03)
         self._write()
-        row, column = self.best
-        import matplotlib.patches as patches
-
-        self.best_ = patches.Rectangle(
-            (column - 0.5, row - 0.5),
-            1,
-            1,
-            fill=False,
-            edgecolor=common.POSITIVE,
-            linewidth=2.5,
-            clip_on=False,
-            zorder=3,
-        )
-        ax.add_patch(self.best_)
+        self._frame_best()
         _ticks(ax.xaxis, self.x_values, room=10)
         _ticks(ax.yaxis, self.y_values, room=14)
         ax.set(xlabel=self.x_name, ylabel=self.y_name)
         return self
+
+    def _frame_best(self) -> None:
+        from matplotlib.patches import Rectangle
+
+        row, column = self.best
+        self.best_ = Rectangle(
+            (column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor=POSITIVE, linewidth=2.5, clip_on=False, zorder=3
+        )
+        self.ax_.add_patch(self.best_)
 
     def _write(self) -> None:
         self.text_ = []
@@ -321,218 +292,50 @@ class HeatMapDisplay:
 
     @classmethod
     def from_cv_results(
-        cls,
-        search_or_results: Any,
-        x: str,
-        y: str,
-        *,
-        score: str | None = None,
-        reduce: str = "max",
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> HeatMapDisplay:
+        cls, search_or_results: Any, x: str, y: str, *, score: str | None = None, reduce: str = "max",
+        ax: Axes | None = None, **kwargs: Any,
+    ) -> HeatMapDisplay:  # fmt: skip
         """Draw the scores of a finished search over two parameters.
 
         Parameters
         ----------
-        search_or_results : fitted search, or dict or DataFrame of results
-            An object with `cv_results_`, such as GridSearchCV, or these results.
+        search_or_results, score, ax, **kwargs
+            As in `ValidationCurveDisplay.from_cv_results`.
         x, y : str
             The parameters' names in the search.
-        score : str, default=None
-            Which score, if there are several; None: the one the search refits by, or the only one.
         reduce : {"max", "mean"}, default="max"
-            What to make of the candidates that differ in other parameters only.
-        ax : matplotlib Axes, default=None
-        **kwargs : dict
-            For `plot`.
+            How to combine the candidates that differ in other parameters only.
 
         Returns
         -------
         HeatMapDisplay
         """
-        common.check_matplotlib()
+        check_matplotlib()
         if reduce not in ("max", "mean"):
             raise ValueError(f"reduce={reduce!r} is unknown; choose 'max' or 'mean'.")
         if x == y:
             raise ValueError(f"x and y are both {x!r}: name two parameters.")
-        results = _Results.of(search_or_results, score)
-        for name in (x, y):
-            results.check(name)
-        cells: dict[tuple[int, int], list[float]] = {}
+        results = SearchResults.of(search_or_results, score)
         x_values, y_values = results.values(x), results.values(y)
+        rows, columns = ({key: k for k, key in enumerate(values)} for values in (y_values, x_values))
+        cells: dict[tuple[int, int], list[float]] = {}
         for candidate, mean in zip(results.candidates, results.means, strict=True):
             if x in candidate and y in candidate and not np.isnan(mean):
-                place = (_index(y_values, candidate[y]), _index(x_values, candidate[x]))
+                place = rows[value_key(candidate[y])], columns[value_key(candidate[x])]
                 cells.setdefault(place, []).append(float(mean))
         if not cells:
             raise ValueError(f"No candidate of the search has both {x!r} and {y!r} and a score.")
         scores = np.full((len(y_values), len(x_values)), np.nan)
         for place, found in cells.items():
             scores[place] = max(found) if reduce == "max" else float(np.mean(found))
-        return cls(x_values, y_values, scores, x, y, _title(results.title)).plot(ax, **kwargs)
-
-
-# --- results of a search ---
-
-
-@dataclass(frozen=True)
-class _Results:
-    """The candidates of a search with one of its scores."""
-
-    candidates: list[dict[str, Any]]
-    means: Array
-    score: str
-    columns: dict[str, Any]
-    title: str
-    chosen: int | None
-
-    @classmethod
-    def of(cls, search_or_results: Any, score: str | None) -> _Results:
-        columns = _columns(search_or_results)
-        known = [name.removeprefix("mean_test_") for name in columns if name.startswith("mean_test_")]
-        if not known:
-            raise ValueError("The results have no column mean_test_…: give a fitted search or its cv_results_.")
-        by_default = score is None
-        if score is None:
-            refit = getattr(search_or_results, "refit", None)
-            score = refit if isinstance(refit, str) and refit in known else known[0]
-            if len(known) > 1 and score != refit:
-                raise ValueError(f"The search has several scores: name one of {', '.join(map(repr, known))} as score.")
-        if score not in known:
-            raise ValueError(f"score={score!r} is not in the results, which have {', '.join(map(repr, known))}.")
-        scoring = getattr(search_or_results, "scoring", None)
-        means = np.asarray(columns[f"mean_test_{score}"], dtype=np.float64)
-        return cls(
-            candidates=_candidates(columns),
-            means=means,
-            score=score,
-            columns=columns,
-            title=scoring if score == "score" and isinstance(scoring, str) else score,
-            chosen=getattr(search_or_results, "best_index_", None) if by_default else None,
-        )
-
-    def splits(self, kind: str) -> Any:
-        """Scores of each candidate in each fold; of means alone where the folds are not told."""
-        found: list[Array] = []
-        while (name := f"split{len(found)}_{kind}_{self.score}") in self.columns:
-            found.append(np.asarray(self.columns[name], dtype=np.float64))
-        if found:
-            return np.column_stack(found)
-        mean = self.columns.get(f"mean_{kind}_{self.score}")
-        return None if mean is None else np.asarray(mean, dtype=np.float64)[:, None]
-
-    def along(self, param: str, fixed: dict[str, Any]) -> dict[int, Any]:
-        """The candidates that differ from the best one in `param` only, each with its value of it."""
-        for name in (param, *fixed):
-            self.check(name)
-        if param in fixed:
-            raise ValueError(f"{param!r} is the parameter to draw: leave it out of fixed.")
-
-        def others(k: int) -> dict[str, Any]:
-            return {name: value for name, value in self.candidates[k].items() if name != param}
-
-        matching = [
-            k for k, candidate in enumerate(self.candidates)
-            if param in candidate and all(name in candidate and _same(candidate[name], v) for name, v in fixed.items())
-        ]  # fmt: skip
-        if not matching:
-            raise ValueError(f"No candidate of the search has {param!r} with the fixed values {fixed!r}.")
-        best = self.chosen
-        if best not in matching:
-            best = max(matching, key=lambda k: -math.inf if np.isnan(self.means[k]) else self.means[k])
-        rest, found = others(best), dict[int, Any]()
-        for k in matching:
-            value, here = self.candidates[k][param], others(k)
-            alike = here.keys() == rest.keys() and all(_same(here[name], rest[name]) for name in rest)
-            if alike and not any(_same(value, seen) for seen in found.values()):
-                found[k] = value
-        if len(found) < 2:
-            raise ValueError(
-                f"Only one candidate has the best values of the other parameters, so there is nothing to draw over "
-                f"{param!r}: a grid search tries several."
-            )
-        return found
-
-    def check(self, name: str) -> None:
-        known = dict.fromkeys(name for candidate in self.candidates for name in candidate)
-        if name not in known:
-            raise ValueError(f"{name!r} is not a parameter of the search, which has {', '.join(map(repr, known))}.")
-
-    def values(self, name: str) -> list[Any]:
-        """The values that were tried, ascending if they are numbers."""
-        seen: list[Any] = []
-        for candidate in self.candidates:
-            if name in candidate and not any(_same(candidate[name], value) for value in seen):
-                seen.append(candidate[name])
-        numbers = _as_numbers(seen)
-        return seen if numbers is None else [seen[k] for k in np.argsort(numbers, kind="stable")]
-
-
-def _columns(search_or_results: Any) -> dict[str, Any]:
-    results = getattr(search_or_results, "cv_results_", search_or_results)
-    if isinstance(results, Mapping):
-        return dict(results)
-    if hasattr(results, "columns") and hasattr(results, "__getitem__"):  # a frame, of pandas or polars
-        return {str(name): results[name].to_numpy() for name in results.columns}
-    raise ValueError(
-        f"{type(search_or_results).__name__} holds no results of a search: give a fitted search, or its cv_results_ "
-        "as a dict or DataFrame."
-    )
-
-
-def _candidates(columns: dict[str, Any]) -> list[dict[str, Any]]:
-    """The parameters of each candidate, without those it does not have."""
-    params = columns.get("params")
-    if params is not None and all(isinstance(candidate, Mapping) for candidate in params):
-        return [dict(candidate) for candidate in params]
-    named = {name.removeprefix("param_"): column for name, column in columns.items() if name.startswith("param_")}
-    if not named:
-        raise ValueError("The results name no parameters: they need params, or a column param_… for each.")
-    n = len(next(iter(named.values())))
-    return [
-        {name: column[k] for name, column in named.items() if not _missing(column[k])} for k in range(n)
-    ]  # fmt: skip
-
-
-def _missing(value: Any) -> bool:
-    return value is np.ma.masked or (isinstance(value, float) and math.isnan(value))
-
-
-def _same(a: Any, b: Any) -> bool:
-    if a is b:
-        return True
-    try:
-        return type(a) is type(b) and bool(a == b) if isinstance(a, bool) or isinstance(b, bool) else bool(a == b)
-    except (TypeError, ValueError):
-        return repr(a) == repr(b)  # arrays and the like
-
-
-def _index(values: list[Any], value: Any) -> int:
-    return next(k for k, seen in enumerate(values) if _same(seen, value))
-
-
-def _as_numbers(values: Any) -> Array | None:
-    """The values as an array, if all are finite numbers."""
-    if all(isinstance(value, Real | np.number) and not isinstance(value, bool | np.bool_) for value in values):
-        numbers = np.asarray(list(values), dtype=np.float64)
-        return numbers if np.isfinite(numbers).all() else None
-    return None
-
-
-def _title(score: str, negated: bool = False) -> str:
-    """A score's name as a reader would write it."""
-    if negated:
-        score = score.removeprefix("neg_")
-    words = score.replace("neg_", "negative ").replace("_", " ")
-    words = (words[:1].upper() + words[1:]).replace("Roc auc", "ROC-AUC").replace("Gmean", "G-mean")
-    return words
+        display = cls(list(x_values.values()), list(y_values.values()), scores, x, y, score_title(results.title))
+        return display.plot(ax, **kwargs)
 
 
 # --- axes ---
 
 
-def _scale(ax: Any, numbers: Array | None, values: Any) -> None:
+def _scale(ax: Axes, numbers: Array | None, values: Sequence[Any]) -> None:
     if numbers is None:
         ax.set_xscale("linear")
         ax.set_xlim(-0.3, len(values) - 0.7)
@@ -548,10 +351,12 @@ def _scale(ax: Any, numbers: Array | None, values: Any) -> None:
         ax.set_xscale("symlog", linthresh=float(np.abs(numbers[numbers != 0]).min()))
 
 
-def _ticks(axis: Any, values: list[Any], room: int) -> None:
+def _ticks(axis: Axis, values: list[Any], room: int) -> None:
     """A label for every value, or for every second, third, … where there are more than `room`."""
+    from matplotlib.axis import XAxis
+
     places = list(range(0, len(values), -(-len(values) // room)))
-    numbers = _as_numbers(values)
+    numbers = as_numbers(values)
     if numbers is None:
         labels = [text if len(text) <= 18 else text[:17] + "…" for text in map(str, values)]
         longest = max(map(len, labels))
@@ -561,7 +366,7 @@ def _ticks(axis: Any, values: list[Any], room: int) -> None:
         labels = [_power(number) if powers else _short(number) for number in numbers]
         longest = 6 if powers else max(map(len, labels))
     axis.set_ticks(places, [labels[k] for k in places])
-    if axis.axis_name == "x" and longest * len(places) > 50:
+    if isinstance(axis, XAxis) and longest * len(places) > 50:
         for label in axis.get_ticklabels():
             label.set(rotation=35, ha="right", rotation_mode="anchor")
 

@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from .._input.checks import check_is_fitted
-from .._util.typing import Array, Mask, MatrixLike
+from .._util.typing import Array, MatrixLike
 from ..adjust import MetricCurve, best_threshold, best_z, metric_curve
-from ..metrics import METRICS, CostMatrix, FBeta, get_metric, precision, recall, specificity
+from ..metrics import METRICS, CostMatrix, FBeta, Metric, get_metric, precision, recall, specificity
+from ..responses import score_method, scores_for
 from ..zsvm import ZAdjustedClassifier, parts_of_score
-from . import _common as common
+from ._axes import legend_above, style
+from ._base import ROWS, Option, ScoreDisplay, ScoreSource
+from ._rows import ScoredRows
+from .colours import BLACK, GREY, NEGATIVE, OTHERS, POSITIVE
+from .ranges import class_quantile, typical_range
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["ThresholdDisplay"]
 
@@ -23,7 +32,7 @@ __all__ = ["ThresholdDisplay"]
 _LOG = 100.0  # a range of z that spans more than this factor is drawn on a logarithmic axis
 _DEFAULT = ("gmean", "sensitivity", "specificity")
 _NAMES = {"gmean": "G-mean", "f1": "F1", "mcc": "MCC"}
-_COLORS = {"sensitivity": common.POSITIVE, "specificity": common.NEGATIVE, "G-mean": common.BLACK}
+_COLORS = {"sensitivity": POSITIVE, "specificity": NEGATIVE, "G-mean": BLACK}
 
 
 _PARTS = {"sensitivity": recall, "specificity": specificity, "precision": precision}
@@ -78,7 +87,7 @@ def _metric(given: Any) -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class ThresholdDisplay:
+class ThresholdDisplay(ScoreDisplay):
     """Metrics against the threshold, or against the z of z-SVM, with the chosen point.
 
     Make one with `from_estimator` or `from_predictions`.
@@ -101,7 +110,7 @@ class ThresholdDisplay:
     costs : tuple of str, default=()
         The curves that are costs, and have an axis of their own.
     name : str or None, default=None
-        Stands over the axes.
+        Title of the legend.
 
     Attributes
     ----------
@@ -134,34 +143,91 @@ class ThresholdDisplay:
     costs: tuple[str, ...] = ()
     name: str | None = None
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> ThresholdDisplay:
-        """Draw the curves.
+    _subject = "how metrics depend on the threshold, or on z,"
+    _artist = "For all lines, as in matplotlib's `plot`."
+    _is_curve, _shares_axes, _name_text = False, False, "Title of the legend."
+    _scores = {
+        "y_score": Option(None, ROWS, "Higher for the positive class; rows above a threshold are predicted positive.")
+    }
+    _parts = {
+        "p": Option(None, ROWS, "Instead of `y_score`: the pull of the positive support vectors in z·p + q."),
+        "q": Option(None, ROWS, "The rest of the score."),
+    }
+    _options = {
+        "metrics": Option(
+            _DEFAULT, "str, metric, cost matrix, callable, a list of them or a dict",
+            "As in `evenmargin.adjust`, and 'sensitivity', 'specificity', 'precision'. A dict\n"
+            "gives the names for the legend.",
+        ),
+        "at": Option(
+            "best", "float, 'own', 'best' or None",
+            "What to mark: a threshold or z, that of the estimator, or the best here for the\nfirst metric.", "own",
+        ),
+    }  # fmt: skip
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            None: of a new figure.
-        name : str, default=None
-            Stands over the axes; None: `self.name`.
-        **kwargs : dict
-            For all lines, as in matplotlib's `plot`.
+    @classmethod
+    def _given(cls, pos_label: object, **scores: ArrayLike | None) -> ScoreSource:
+        score, p, q = scores.values()
+        if (score is None) == (p is None) or (p is None) != (q is None):
+            raise ValueError("Give either y_score, for a threshold, or both p and q, for z.")
+        return ScoreSource({name: part for name, part in scores.items() if part is not None}, pos_label)
 
-        Returns
-        -------
-        self
-        """
-        self.ax_ = common.get_axes(ax)
-        self.figure_ = self.ax_.figure
-        self.cost_ax_: Any = None
+    @classmethod
+    def _source(
+        cls, estimator: BaseEstimator, X: MatrixLike, *, pos_label: object, response_method: str = "auto"
+    ) -> ScoreSource:
+        """Of a ZAdjustedClassifier, the scores that it chose z or the threshold from."""
+        if not isinstance(estimator, ZAdjustedClassifier):
+            return super()._source(estimator, X, pos_label=pos_label, response_method=response_method)
+        check_is_fitted(estimator)
+        minority = np.asarray(estimator.minority_).item()
+        if pos_label is not None and pos_label != minority:
+            raise ValueError(
+                f"A ZAdjustedClassifier is adjusted for its minority, {minority!r}: leave out pos_label={pos_label!r}."
+            )
+        which = int(estimator.minority_ == estimator.classes_[1])
+        if hasattr(estimator, "z_"):
+            p, q = parts_of_score("z", estimator.estimator_, X, which)
+            return ScoreSource({"p": p, "q": q}, minority, None, estimator.z_)
+        method = score_method(estimator.estimator_)
+        score = scores_for(estimator.estimator_, X, method, which)
+        return ScoreSource({"y_score": score}, minority, method, estimator.threshold_)
+
+    @classmethod
+    def _compute(
+        cls, rows: ScoredRows, source: ScoreSource, *, metrics: Any = _DEFAULT, at: float | str | None = "best"
+    ) -> ThresholdDisplay:
+        named, parts = _named(metrics), rows.scores
+        kind = "z" if len(parts) == 2 else "threshold"
+        over = {"p": parts[0], "q": parts[1]} if kind == "z" else {"scores": parts[0]}
+        curves = {label: metric_curve(rows.positive, metric, rows.weight, **over) for label, metric in named.items()}
+        costs = tuple(label for label, metric in named.items() if isinstance(metric, CostMatrix))
+        for label in costs:
+            curves[label] = MetricCurve(curves[label].breaks, 0.0 - curves[label].values)
+        if source.threshold is not None and isinstance(at, str) and at == "own":
+            at = source.threshold
+        at = _place(at, kind, rows, next(iter(named.values())))
+        values = {}
+        if at is not None:
+            # At a break: for z the value below it, for a threshold the one above.
+            side: Any = "left" if kind == "z" else "right"
+            values = {label: float(c.values[np.searchsorted(c.breaks, at, side=side)]) for label, c in curves.items()}
+            values = {label: value for label, value in values.items() if np.isfinite(value)}
+        span = _z_span(rows, at) if kind == "z" else _span(rows, at)
+        score_name = (source.method or "score").replace("predict_proba", "predicted probability").replace("_", " ")
+        return cls(curves, kind, at, span, values, score_name, costs)
+
+    def _draw(self, name: str | None, **kwargs: Any) -> None:
+        self.cost_ax_: Axes | None = None
         if self.costs:
             self.cost_ax_ = self.ax_ if len(self.costs) == len(self.curves) else self.ax_.twinx()
             self.cost_ax_.set_ylabel("Mean cost of a row")
             self.cost_ax_.spines["top"].set_visible(False)
         self.lines_: dict[str, Any] = {}
-        others = iter(common.OTHERS * (1 + len(self.curves)))
+        others = iter(OTHERS * (1 + len(self.curves)))
         for label, curve in self.curves.items():
-            target = self.cost_ax_ if label in self.costs else self.ax_
-            drawn = common.style(
+            target = self.ax_ if self.cost_ax_ is None or label not in self.costs else self.cost_ax_
+            drawn = style(
                 kwargs,
                 color=_COLORS.get(label) or next(others),
                 linewidth=1.5 if self.lines_ else 2.0,  # the first is the one that matters
@@ -170,8 +236,7 @@ class ThresholdDisplay:
             )
             (self.lines_[label],) = target.plot(*self._corners(curve), **drawn)
         self._mark()
-        self._finish(self.name if name is None else name)
-        return self
+        self._finish(name)
 
     def _corners(self, curve: MetricCurve) -> tuple[Array, Array]:
         """The curve's corners within the span: each break twice, with the value before and after."""
@@ -188,7 +253,7 @@ class ThresholdDisplay:
             return
         what = "z" if self.kind == "z" else "threshold"
         self.at_line_ = self.ax_.axvline(
-            self.at, color=common.GREY, linewidth=1.0, linestyle="--", zorder=1, label=f"{what} {self.at:.3g}"
+            self.at, color=GREY, linewidth=1.0, linestyle="--", zorder=1, label=f"{what} {self.at:.3g}"
         )
         for label, value in self.values.items():
             line = self.lines_[label]
@@ -208,197 +273,43 @@ class ThresholdDisplay:
             "z, the pull of the minority" if self.kind == "z" else f"Threshold on the {self.score_name}"
         )
         handles = [*self.lines_.values(), *([self.at_line_] if self.at_line_ else [])]
-        common.legend_above(self.ax_, handles, title=title)
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: MatrixLike,
-        y: ArrayLike,
-        *,
-        metrics: Any = _DEFAULT,
-        at: float | str | None = "own",
-        sample_weight: ArrayLike | None = None,
-        response_method: str = "auto",
-        pos_label: Any = None,
-        name: str | None = None,
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> ThresholdDisplay:
-        """Draw how a fitted classifier's metrics on (X, y) depend on its threshold, or on z.
-
-        Parameters
-        ----------
-        estimator : fitted classifier
-            A `ZAdjustedClassifier` is drawn over z or over its threshold, whichever it
-            chose, with the minority as positive class.
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        metrics : str, metric, cost matrix, callable, a list of them or a dict, default=("gmean", \
-"sensitivity", "specificity")
-            As in `evenmargin.adjust`, and "sensitivity", "specificity", "precision". A dict
-            gives the names for the legend.
-        at : float, "own", "best" or None, default="own"
-            What to mark: a threshold or z, the estimator's own, or the best here for the first metric.
-        sample_weight : array-like of shape (n_samples,), default=None
-        response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-            "auto" takes `predict_proba` if there is one. Not for a `ZAdjustedClassifier`.
-        pos_label : label, default=None
-            The positive class; None: `classes_[1]`, or the minority of a `ZAdjustedClassifier`.
-        name : str, default=None
-            Stands over the axes.
-        ax : matplotlib Axes, default=None
-        **kwargs : dict
-            For all lines, as in matplotlib's `plot`.
-
-        Returns
-        -------
-        ThresholdDisplay
-        """
-        common.check_matplotlib()
-        scores: dict[str, Any]
-        if isinstance(estimator, ZAdjustedClassifier):
-            scores, pos_label, own, score_name = _adjusted(estimator, X, pos_label)
-        else:
-            score, pos_label, method = common.responses(estimator, X, response_method, pos_label)
-            scores, own = {"y_score": score}, common.own_threshold(estimator, method, pos_label)
-            score_name = "predicted probability" if method == "predict_proba" else "decision function"
-        return cls._compute(
-            y,
-            scores,
-            metrics,
-            own if isinstance(at, str) and at == "own" else at,
-            sample_weight,
-            pos_label,
-            name,
-            score_name,
-        ).plot(ax, **kwargs)
-
-    @classmethod
-    def from_predictions(
-        cls,
-        y_true: ArrayLike,
-        y_score: ArrayLike | None = None,
-        *,
-        p: ArrayLike | None = None,
-        q: ArrayLike | None = None,
-        metrics: Any = _DEFAULT,
-        at: float | str | None = "best",
-        sample_weight: ArrayLike | None = None,
-        pos_label: Any = None,
-        name: str | None = None,
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> ThresholdDisplay:
-        """Draw metrics over the threshold on `y_score`, or over the z of z·p + q.
-
-        Parameters
-        ----------
-        y_true : array-like of shape (n_samples,)
-        y_score : array-like of shape (n_samples,), default=None
-            Higher for the positive class; rows above the threshold are called positive.
-        p, q : array-like of shape (n_samples,), default=None
-            Instead of `y_score`: the pull of the positive support vectors, and the rest.
-        metrics, sample_weight, name, ax, **kwargs
-            As in `from_estimator`.
-        at : float, "best" or None, default="best"
-            What to mark: a threshold or z, or the best for the first metric.
-        pos_label : label, default=None
-            The positive class; None: the label 1.
-
-        Returns
-        -------
-        ThresholdDisplay
-        """
-        common.check_matplotlib()
-        if (y_score is None) == (p is None) or (p is None) != (q is None):
-            raise ValueError("Give either y_score, for a threshold, or both p and q, for z.")
-        scores = {"y_score": y_score} if y_score is not None else {"p": p, "q": q}
-        return cls._compute(y_true, scores, metrics, at, sample_weight, pos_label, name, "score").plot(ax, **kwargs)
-
-    @classmethod
-    def _compute(
-        cls,
-        y_true: ArrayLike,
-        scores: dict[str, Any],
-        metrics: Any,
-        at: Any,
-        sample_weight: ArrayLike | None,
-        pos_label: Any,
-        name: str | None,
-        score_name: str,
-    ) -> ThresholdDisplay:
-        named = _named(metrics)
-        positive, weight, parts, _ = common.label_rows(y_true, pos_label, sample_weight, **scores)
-        kind = "z" if len(parts) == 2 else "threshold"
-        over = {"p": parts[0], "q": parts[1]} if kind == "z" else {"scores": parts[0]}
-        curves = {label: metric_curve(positive, metric, weight, **over) for label, metric in named.items()}
-        costs = tuple(label for label, metric in named.items() if isinstance(metric, CostMatrix))
-        for label in costs:
-            curves[label] = MetricCurve(curves[label].breaks, 0.0 - curves[label].values)
-        at = _place(at, kind, parts, positive, weight, next(iter(named.values())))
-        values = {}
-        if at is not None:
-            # At a break: for z the value below it, for a threshold the one above.
-            side: Any = "left" if kind == "z" else "right"
-            values = {label: float(c.values[np.searchsorted(c.breaks, at, side=side)]) for label, c in curves.items()}
-            values = {label: value for label, value in values.items() if np.isfinite(value)}
-        span = _z_span(parts, positive, weight, at) if kind == "z" else _span(parts[0], positive, weight, at)
-        return cls(curves, kind, at, span, values, score_name, costs, name)
+        legend_above(self.ax_, handles, title=title)
 
 
-def _place(at: Any, kind: str, parts: list[Array], positive: Mask, weight: Array, metric: Any) -> float | None:
+def _place(at: float | str | None, kind: str, rows: ScoredRows, metric: Metric) -> float | None:
     """The threshold or z to mark."""
     if at is None:
         return None
     if isinstance(at, str) and at == "best":
         if kind == "z":
-            return best_z(parts[0], parts[1], positive, metric, weight).z
-        return best_threshold(parts[0], positive, metric, weight, place="middle").threshold
+            return best_z(rows.scores[0], rows.scores[1], rows.positive, metric, rows.weight).z
+        return best_threshold(rows.scores[0], rows.positive, metric, rows.weight, place="middle").threshold
     if not isinstance(at, Real) or not np.isfinite(float(at)) or (kind == "z" and at < 0):
         raise ValueError(f"at={at!r} must be 'best', None, or a finite number{', from 0 for z' * (kind == 'z')}.")
     return float(at)
 
 
-def _adjusted(model: ZAdjustedClassifier, X: MatrixLike, pos_label: Any) -> tuple[dict[str, Any], Any, float, str]:
-    """What a ZAdjustedClassifier chose from: the parts of its scores, the minority, z or the threshold, a name."""
-    check_is_fitted(model)
-    minority = np.asarray(model.minority_).item()
-    if pos_label is not None and pos_label != minority:
-        raise ValueError(
-            f"A ZAdjustedClassifier is adjusted for its minority, {minority!r}: leave pos_label={pos_label!r} out."
-        )
-    which = int(model.minority_ == model.classes_[1])
-    if hasattr(model, "z_"):
-        p, q = parts_of_score("z", model.estimator_, X, which)
-        return {"p": p, "q": q}, minority, model.z_, ""
-    scored = hasattr(model.estimator_, "decision_function")
-    (score,) = parts_of_score("threshold", model.estimator_, X, which)
-    return {"y_score": score}, minority, model.threshold_, "decision function" if scored else "predicted probability"
-
-
-def _span(score: Array, positive: Mask, weight: Array, at: float | None) -> tuple[float, float]:
-    low, high = common.fence(score, positive, weight)
+def _span(rows: ScoredRows, at: float | None) -> tuple[float, float]:
+    low, high = typical_range(rows.scores[0], rows.positive, rows.weight)
     if at is not None:
         low, high = min(low, at), max(high, at)
     margin = 0.03 * (high - low)
     return low - margin, high + margin
 
 
-def _z_span(parts: list[Array], positive: Mask, weight: Array, at: float | None) -> tuple[float, float]:
+def _z_span(rows: ScoredRows, at: float | None) -> tuple[float, float]:
     """Where most rows of either class change sides, with z = 1, the machine as it was, and the chosen z."""
-    p, q = parts
+    p, q = rows.scores
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         breaks = -q / p
     moves = np.isfinite(breaks) & (breaks > 0)
     marks = [1.0] if at is None else [1.0, at]
     if not moves.any():
         return 0.0, 1.2 * max(marks)
-    breaks, positive, weight = breaks[moves], positive[moves], weight[moves]
-    lower, upper = (float(z) for z in common.class_quantile(breaks, positive, weight, [0.25, 0.75]))
+    breaks, positive, weight = breaks[moves], rows.positive[moves], rows.weight[moves]
+    lower, upper = (float(z) for z in class_quantile(breaks, positive, weight, [0.25, 0.75]))
     if upper > _LOG * lower:  # spread over powers of ten
-        low, high = common.class_quantile(breaks, positive, weight, [0.02, 0.98])
+        low, high = class_quantile(breaks, positive, weight, [0.02, 0.98])
         marks = [mark for mark in marks if mark > 0]
         return 0.8 * min(float(low), *marks), 1.25 * max(float(high), *marks)
     spread = 1.5 * (upper - lower)

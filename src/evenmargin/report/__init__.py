@@ -1,39 +1,46 @@
-"""The report people read: one HTML file on a model, in words first, that opens from disk and loads nothing."""
+"""The report for people: one HTML file about a model that opens from disk and loads nothing."""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
 
 from .._input.checks import seed_from
 from .._util.files import replace_file
 from .._util.typing import MatrixLike, VectorLike
 
+if TYPE_CHECKING:
+    from ._evidence import Evidence
+
 __all__ = ["render_report", "write_report"]
 
 
 def render_report(
-    model: Any,
+    model: BaseEstimator,
     X: MatrixLike,
     y: VectorLike,
     *,
     sample_weight: VectorLike = None,
     training: bool = False,
-    pos_label: Any = None,
+    pos_label: object = None,
     title: str | None = None,
     target: str | None = None,
     prices: Any = None,
     notes: Iterable[str] = (),
-    rows: Any = None,
+    rows: Sequence[Any] | None = None,
     provenance: Mapping[str, Any] | None = None,
-    random_state: Any = 0,
+    random_state: int | np.random.RandomState | None = 0,
 ) -> str:
     """The report on a fitted model as one HTML page.
 
     It says what the model finds, how good it is on rows that it has not seen and what
-    that costs, and lets the reader move the threshold and type prices of their own.
+    that costs, and lets readers move the threshold and enter their own prices.
     What a model does not have (probabilities, an adjustment, a search) is left out.
 
     Parameters
@@ -48,21 +55,22 @@ def render_report(
         Counts are sums of weights then.
     training : bool, default=False
         X and y are the rows that an `EvenMarginClassifier` was fitted on, in that
-        order: its scores of each by machines that have not seen it are reported.
+        order: the report shows the score of each row by machines that have not seen it.
     pos_label : label, default=None
         The class to find; None: the model's own, or the rarer one.
     title : str, default=None
     target : str, default=None
-        What the labels are of, such as the name of their column.
+        What the labels say, such as the name of their column.
     prices : dict, default=None
-        What a missed case and a false alarm cost, ``{"fn": 100, "fp": 1}``. None: those of
-        the model's objective; where it has none, such that both classes weigh alike.
+        What a missed case and a false alarm cost, ``{"fn": 100, "fp": 1}``. None: the
+        prices of the model's objective or, where it has none, prices at which both classes
+        weigh the same.
     notes : iterable of str, default=()
         Sentences on the data, such as which columns were left out and why.
     rows : sequence, default=None
         Names of the rows; None: their numbers from 1.
     provenance : mapping of str, default=None
-        What else to say of how it was made: the file, the command.
+        What else to say about how it was made: the file, the command.
     random_state : int, RandomState or None, default=0
         For samples of rows.
 
@@ -95,7 +103,9 @@ def render_report(
     return page(context, for_the_script(evidence))
 
 
-def write_report(path: str | os.PathLike[str], model: Any, X: MatrixLike, y: VectorLike, **options: Any) -> Path:
+def write_report(
+    path: str | os.PathLike[str], model: BaseEstimator, X: MatrixLike, y: VectorLike, **options: Any
+) -> Path:
     """Write the report on a fitted model to a file, whole or not at all.
 
     Parameters
@@ -126,30 +136,29 @@ def write_report(path: str | os.PathLike[str], model: Any, X: MatrixLike, y: Vec
     return replace_file(path, page.encode(errors="replace"))  # names may hold halves of characters, read badly
 
 
-def _context(evidence: Any, title: str | None, notes: Iterable[str], seed: int) -> dict[str, Any]:
+def _context(evidence: Evidence, title: str | None, notes: Iterable[str], seed: int) -> dict[str, Any]:
     """All that the template shows, by section."""
     from . import _sections as sections
     from . import _summary as summary
     from ._boundary import boundary
     from ._influence import influence
+    from ._words import cut, quoted
 
     if isinstance(notes, str):
         notes = [notes]
-    found, reliability = influence(evidence, seed), summary.reliability(evidence)
+    found, bins, goal = influence(evidence, seed), summary.reliability(evidence), evidence.objective
     return {
-        "title": title or f"Finding {summary.quoted(evidence.labels[0])}",
+        "title": title or f"Finding {quoted(evidence.labels[0])}",
         "model": type(evidence.model).__name__,
-        "lead": summary.lead(evidence),
-        "cards": summary.cards(evidence),
-        "costs": summary.cost_lines(evidence),
-        "price_source": summary.price_source(evidence),
-        "cautions": summary.cautions(evidence, reliability),
-        "training": evidence.training,
-        "data_notes": sections.data(evidence, notes),
+        "evidence": evidence,
+        "estimated": math.isfinite(evidence.expected["recall"].value),
+        "cautions": summary.cautions(evidence, bins),
+        "goal": None if goal is None else cut(goal, 80),
+        "data_notes": sections.data(evidence, [cut(note, 1000) for note in notes]),
         "curves": sections.curves(evidence),
         "threshold": sections.threshold(evidence),
         "scores": sections.scores(evidence),
-        "calibration": sections.calibration(evidence, reliability),
+        "calibration": sections.calibration(evidence, bins),
         "boundary": boundary(evidence, found, seed),
         "features": sections.features(evidence, found),
         "tables": sections.row_tables(evidence, found),

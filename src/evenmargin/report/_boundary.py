@@ -8,12 +8,11 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .._util.typing import Array, Index, Mask
-from ..display._common import fence
-from ._evidence import Counts, Evidence
+from ..display.ranges import typical_range
+from ._evidence import Evidence
 from ._influence import Influence
 from ._plane import plane_chart
-from ._summary import quoted
-from ._words import amount, percent
+from ._words import percent
 
 __all__ = ["boundary"]
 
@@ -23,27 +22,11 @@ _POINTS = {"pos": 60, "neg": 120}
 
 
 def boundary(evidence: Evidence, found: Influence | None, seed: int) -> dict[str, Any] | None:
-    """What the template shows of it; None where there is neither."""
-    flagged = evidence.flagged_before
-    before = None if flagged is None else Counts.of(flagged, evidence.positive, evidence.weight)
+    """What the template shows of them; None where there is neither."""
     chart = _slice(evidence, found, seed)
-    if before is None and chart is None:
+    if evidence.before is None and chart is None:
         return None
-    return {
-        "before": evidence.judge.plain_name,
-        "table": None if before is None else _changes(before, evidence.chosen, evidence),
-        "slice": chart,
-    }
-
-
-def _changes(before: Counts, after: Counts, evidence: Evidence) -> list[tuple[str, str, str]]:
-    label = quoted(evidence.labels[0])
-    lines = {f"{label} found": "tp", f"{label} missed": "fn", "false alarms": "fp", "rightly left alone": "tn"}
-    rates = {"recall": "recall", "precision": "precision", "G-mean": "gmean"}
-    said = [(title, amount(getattr(before, name)), amount(getattr(after, name))) for title, name in lines.items()]
-    said += [(title, percent(getattr(before, name)), percent(getattr(after, name))) for title, name in rates.items()]
-    said.append(("cost of 1,000 cases", amount(before.cost(evidence.prices)), amount(after.cost(evidence.prices))))
-    return said
+    return {"before": evidence.rule.plain_name, "changed": evidence.before is not None, "slice": chart}
 
 
 def _slice(evidence: Evidence, found: Influence | None, seed: int) -> dict[str, Any] | None:
@@ -78,32 +61,32 @@ def _areas(regions: dict[str, Mask], adjusted: bool) -> str:
     return "; ".join([f"{first} of the area", *others])
 
 
-class _Calls(NamedTuple):
-    """Of the cells of a plane, after and before, and what the other columns are typical of."""
+class _PlaneCut(NamedTuple):
+    """Which cells of a plane are flagged, after and before, and what the other columns are typical of."""
 
     after: Mask
     before: Mask | None
     of: str
 
 
-def _best_slice(evidence: Evidence, pair: tuple[int, int], across: Array, up: Array) -> _Calls | None:
-    """The first plane that shows the boundary well, or the best of all; None where all are of one colour."""
-    tried: list[tuple[bool, float, int, _Calls]] = []
+def _best_slice(evidence: Evidence, pair: tuple[int, int], across: Array, up: Array) -> _PlaneCut | None:
+    """The first plane that shows the boundary well, or the best of all; None if each is of one colour."""
+    tried: list[tuple[bool, float, int, _PlaneCut]] = []
     for turn, (rows, of) in enumerate(_typical_of(evidence)):
         grid = evidence.table.slice(evidence.table.typical(rows), *pair, across, up)
-        scores = evidence.judge.score(grid)
-        calls = _Calls(scores > evidence.judge.threshold, evidence.judge.flagged_before(grid, scores), of)
-        share, both = float(np.mean(calls.after)), calls.before is None or bool((calls.after & calls.before).any())
+        scores = evidence.rule.score(grid)
+        plane = _PlaneCut(scores > evidence.rule.threshold, evidence.rule.flagged_before(grid, scores), of)
+        share, both = float(np.mean(plane.after)), plane.before is None or bool((plane.after & plane.before).any())
         if 0.15 < share < 0.85 and both:
-            return calls
+            return plane
         if 0 < share < 1:
-            tried.append((both, -abs(share - 0.5), -turn, calls))
+            tried.append((both, -abs(share - 0.5), -turn, plane))
     return max(tried, key=lambda one: one[:3])[-1] if tried else None
 
 
 def _typical_of(evidence: Evidence) -> list[tuple[Index, str]]:
     """Rows for the other columns to be typical of: of all, and of those near the threshold, where the boundary is."""
-    near = np.argsort(np.abs(evidence.scores - evidence.judge.threshold), kind="stable")
+    near = np.argsort(np.abs(evidence.scores - evidence.rule.threshold), kind="stable")
     some = evidence.index[:: max(1, evidence.index.size // 5_000)]
     close = max(10, min(500, evidence.index.size // 20))
     flagged = evidence.index[evidence.positive]
@@ -135,9 +118,9 @@ def _span(evidence: Evidence, j: int) -> Array:
     """Edges of cells over nearly all of a column, the rare class included."""
     numbers = evidence.table.numbers(j, evidence.index)
     known = np.isfinite(numbers)
-    low, high = fence(numbers[known], evidence.positive[known], evidence.weight[known]) if (
-        np.unique(evidence.positive[known]).size == 2
-    ) else (float(np.nanmin(numbers)), float(np.nanmax(numbers)))  # fmt: skip
+    low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
+    if np.unique(evidence.positive[known]).size == 2:
+        low, high = typical_range(numbers[known], evidence.positive[known], evidence.weight[known])
     pad = 0.02 * (high - low)
     return np.linspace(low - pad, high + pad, _CELLS + 1)
 

@@ -1,7 +1,7 @@
 """Charts as SVG, drawn for a width of 360 so that their text can be read on a phone.
 
 Colours come from the page's style sheet by class names, so that both themes and
-paper have their own. Whatever comes from data is escaped here.
+paper have their own. Text from the data is escaped here.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from .._util.typing import Array
+from ..display.calibration import CalibrationBins
 from ._words import cut, fixed, percent, significant
 
 __all__ = [
     "Frame", "bar", "curve_chart", "dots", "histogram", "nice_ticks", "numbered_ticks", "rate_chart",
-    "reliability_chart", "short", "signed_bar",
+    "reliability_chart", "short",
 ]  # fmt: skip
 
 
@@ -71,25 +72,37 @@ class Frame:
         return " ".join(f"{short(self.x(a))},{short(self.y(b))}" for a, b in zip(x, y, strict=True))
 
     def text(self, x: float, y: float, words: str, class_: str, text_anchor: str = "start") -> None:
-        self.add("text", words, class_=class_, x=x, y=y, text_anchor=text_anchor)
+        if words:
+            self.add("text", words, class_=class_, x=x, y=y, text_anchor=text_anchor)
 
-    def x_axis(self, ticks: Iterable[tuple[float, str]], label: str) -> None:
+    def dots(self, x: Array, y: Array, radius: float) -> None:
+        for a, b in zip(x, y, strict=True):
+            self.add("circle", class_="dot pos", cx=self.x(a), cy=self.y(b), r=radius)
+
+    def intervals(self, x: Array, low: Array, high: Array) -> None:
+        """Upright lines, cut where the frame ends."""
+        for at, lower, upper in zip(x, low, high, strict=True):
+            self.line([at, at], [lower, min(upper, self.y_range[1])], class_="interval")
+
+    def x_axis(self, ticks: Iterable[tuple[float, str]], label: str = "") -> None:
         floor = self.height - self.bottom
-        self.add("line", class_="axis", x1=self.left, x2=self.width - self.right, y1=floor, y2=floor)
+        self._rule("axis", floor)
         for at, words in ticks:
             self.add("line", class_="axis", x1=self.x(at), x2=self.x(at), y1=floor, y2=floor + 4.0)
             self.text(self.x(at), floor + 16.0, words, class_="tick", text_anchor="middle")
         middle = 0.5 * (self.left + self.width - self.right)
         self.text(middle, self.height - 6.0, label, class_="label", text_anchor="middle")
 
-    def y_axis(self, ticks: Iterable[tuple[float, str]], label: str) -> None:
-        """Grid lines and numbers; the label stands upright above the axis, where it is read without turning."""
+    def y_axis(self, ticks: Iterable[tuple[float, str]], label: str = "", grid: bool = True) -> None:
+        """Grid lines and numbers; the label is upright above the axis, where it is read without turning."""
         for at, words in ticks:
-            self.add(
-                "line", class_="grid", x1=self.left, x2=self.width - self.right, y1=self.y(at), y2=self.y(at)
-            )  # fmt: skip
+            if grid:
+                self._rule("grid", self.y(at))
             self.text(self.left - 6.0, self.y(at) + 4.0, words, class_="tick", text_anchor="end")
         self.text(2.0, 10.0, label, class_="label")
+
+    def _rule(self, class_: str, height: float) -> None:
+        self.add("line", class_=class_, x1=self.left, x2=self.width - self.right, y1=height, y2=height)
 
     def svg(self, title: str, description: str) -> Markup:
         """The chart, with its words for those who do not see it and its scales for the script."""
@@ -131,15 +144,15 @@ def numbered_ticks(low: float, high: float, most: int = 6) -> list[tuple[float, 
     return [(at, fixed(at, decimals)) for at in ticks]
 
 
-def _shares(high: float = 1.0) -> list[tuple[float, str]]:
-    return [(at, f"{100 * at:.4g} %") for at in nice_ticks(0.0, high, 5)]
+def _shares(high: float = 1.0, most: int = 5) -> list[tuple[float, str]]:
+    return [(at, f"{100 * at:.4g} %") for at in nice_ticks(0.0, high, most)]
 
 
 # --- small ones, without axes ---
 
 
 def dots(share: float, kind: str) -> Markup:
-    """A hundred dots, so many of them filled: all of them only where it is all."""
+    """A hundred dots, filled for each hundredth of the share; all of them only for a share of 1."""
     filled = 0 if math.isnan(share) else min(math.floor(100 * share + 0.5), 100 if share >= 1 else 99)
     circles = "".join(
         f'<circle class="{kind if k < filled else "empty"}" cx="{5 + 10 * (k % 20)}" cy="{5 + k // 20 * 10}" r="3.6"/>'
@@ -149,19 +162,16 @@ def dots(share: float, kind: str) -> Markup:
     return Markup(f'<svg class="dots" viewBox="0 0 200 50" role="img" aria-label="{words}">{circles}</svg>')
 
 
-def bar(share: float, kind: str) -> Markup:
-    """A bar of a share of the width; the figure stands beside it, so that it need not be read out."""
-    width = 0.0 if not math.isfinite(share) else 100 * min(max(share, 0.0), 1.0)
-    return Markup(
-        '<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
-        f'<rect class="empty" width="100" height="10"/><rect class="{kind}" width="{width:.2f}" height="10"/></svg>'
-    )
+def bar(share: float, kind: str, signed: bool = False) -> Markup:
+    """A bar of a share of the width, or, if signed, from the middle to the right or, below 0, to the left.
 
-
-def signed_bar(share: float) -> Markup:
-    """A bar from the middle: to the right for the class to find, to the left for the other."""
-    width = 50 * min(abs(share), 1.0)
-    kind, start = ("pos", 50.0) if share >= 0 else ("neg", 50.0 - width)
+    The figure is written beside it, so that it need not be read out.
+    """
+    width = 0.0 if not math.isfinite(share) else 100 * min(abs(share) if signed else max(share, 0.0), 1.0)
+    start = 0.0
+    if signed:
+        width /= 2
+        kind, start = ("pos", 50.0) if share >= 0 else ("neg", 50.0 - width)
     return Markup(
         '<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
         '<rect class="empty" width="100" height="10"/>'
@@ -215,7 +225,7 @@ def histogram(
 
 
 def _label_peaks(frame: Frame, middles: Array, heights: tuple[Array, Array], labels: tuple[str, str]) -> None:
-    """The name of each class over the middle of its steps, the second above the first where they would meet."""
+    """The name of each class over the middle of its steps, the second above the first where they would overlap."""
     places: list[tuple[float, float]] = []
     for kind, part, label in zip(("pos", "neg"), heights, labels, strict=True):
         at = frame.x(float(np.average(middles, weights=part)))
@@ -245,20 +255,18 @@ def _draw_cuts(frame: Frame, cuts: dict[str, float]) -> None:
     frame.add("line", class_="cut now", id=f"{frame.name}-now", x1=x, x2=x, y1=frame.top + 10.0, y2=floor)
 
 
-def reliability_chart(
-    name: str, predicted: Array, observed: Array, low: Array, high: Array, label: str, words: tuple[str, str]
-) -> Markup:
-    """What was predicted against what came, with intervals."""
-    reach = min(1.0, 1.1 * float(max(predicted.max(), observed.max(), min(high.max(), 0.1))))
+def reliability_chart(name: str, bins: CalibrationBins, base: float, label: str) -> Markup:
+    """Predicted against observed shares, with intervals."""
+    reach = min(1.0, 1.1 * float(max(bins.prob_pred.max(), bins.prob_true.max(), min(bins.upper.max(), 0.1))))
     frame = Frame(name, (0.0, reach), (0.0, reach))
     frame.y_axis(_shares(reach), f"of these were {cut(label, 30)}")
     frame.x_axis(_shares(reach), "predicted probability")
     frame.line([0.0, reach], [0.0, reach], class_="guess")
     frame.text(frame.x(0.63 * reach), frame.y(0.56 * reach), "as predicted", class_="note")
-    for at, share, lower, upper in zip(predicted, observed, low, high, strict=True):
-        frame.line([at, at], [lower, min(upper, reach)], class_="interval")
-        frame.add("circle", class_="dot pos", cx=frame.x(at), cy=frame.y(share), r=4.0)
-    return frame.svg(*words)
+    frame.intervals(bins.prob_pred, bins.lower, bins.upper)
+    frame.dots(bins.prob_pred, bins.prob_true, 4.0)
+    words = f"Brier score {bins.brier:.4f}, and {base:.4f} for the base rate. The table beside it has the same figures."
+    return frame.svg("Predicted and observed", words)
 
 
 def rate_chart(
@@ -271,19 +279,12 @@ def rate_chart(
         name, (float(middles[0]) - pad, float(middles[-1]) + pad), (0.0, reach),
         width=240, height=146, left=40.0, right=12.0, top=18.0, bottom=24.0,
     )  # fmt: skip
-    for at in nice_ticks(0.0, reach, 3):
-        frame.add("line", class_="grid", x1=frame.left, x2=frame.width - frame.right, y1=frame.y(at), y2=frame.y(at))
-        frame.text(frame.left - 5.0, frame.y(at) + 4.0, f"{100 * at:.4g} %", class_="tick", text_anchor="end")
+    frame.y_axis(_shares(reach, 3))
     frame.line(list(frame.x_range), [overall, overall], class_="guess")
-    for at, lower, upper in zip(middles, low, high, strict=True):
-        frame.line([at, at], [lower, min(upper, reach)], class_="interval")
+    frame.intervals(middles, low, high)
     frame.line(middles.tolist(), rates.tolist(), class_="steps pos")
-    for at, rate in zip(middles.tolist(), rates.tolist(), strict=True):
-        frame.add("circle", class_="dot pos", cx=frame.x(at), cy=frame.y(rate), r=3.0)
-    floor = frame.height - frame.bottom
-    frame.add("line", class_="axis", x1=frame.left, x2=frame.width - frame.right, y1=floor, y2=floor)
-    for at, text in numbered_ticks(*frame.x_range, 4):
-        frame.text(frame.x(at), floor + 15.0, text, class_="tick", text_anchor="middle")
+    frame.dots(middles, rates, 3.0)
+    frame.x_axis(numbered_ticks(*frame.x_range, 4))
     steps = "; ".join(f"{significant(a)}: {percent(b)}" for a, b in zip(middles.tolist(), rates.tolist(), strict=True))
     title = f"Share of {label} by {column}"
     return frame.svg(title, f"Over all {percent(overall)}. By the middle of each part: {steps}.")

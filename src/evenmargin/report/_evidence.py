@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator
 
-from .._input.checks import check_is_fitted, check_labels, check_weights
+from .._input.checks import check_labels, check_weights
 from .._input.collections import refuse_dask
 from .._util.typing import Array, Index, Mask, MatrixLike, VectorLike
 from ..auto import EvenMarginClassifier
-from ..metrics import CostMatrix
+from ..metrics import CostMatrix, precision, recall, specificity
 from ..operating import MetricInterval, Objective, expected_cost, get_objective, metric_interval, operating_curve
-from ._judges import Judge, get_judge
-from ._table import Table
+from ..responses import DecisionRule, binary_classes, decision_rule, label_index
+from ._table import TableView
 
 __all__ = ["Counts", "Evidence", "Prices", "gather"]
 
@@ -29,9 +29,8 @@ _POINTS = 480  # of the operating curve; a few more are added
 _METRICS = ("recall", "specificity", "precision", "gmean", "roc_auc")
 
 
-@dataclass(frozen=True)
-class Prices:
-    """What a missed case and a false alarm cost, right calls too if they cost, and where that is from."""
+class Prices(NamedTuple):
+    """What a missed case and a false alarm cost, correct predictions too if they cost, and where prices are from."""
 
     fn: float
     fp: float
@@ -39,14 +38,18 @@ class Prices:
     tn: float = 0.0
     source: str = "given"
 
+    @classmethod
+    def of(cls, costs: CostMatrix, source: str) -> Prices:
+        (tn, fp), (fn, tp) = costs.costs
+        return cls(float(fn), float(fp), float(tp), float(tn), source)
+
     @property
     def matrix(self) -> CostMatrix:
         return CostMatrix([[self.tn, self.fp], [self.fn, self.tp]])
 
 
-@dataclass(frozen=True)
-class Counts:
-    """Weights of the rows found, missed, falsely flagged and rightly left alone."""
+class Counts(NamedTuple):
+    """Weights of the rows found, missed, flagged by mistake and correctly not flagged."""
 
     tp: float
     fn: float
@@ -60,32 +63,21 @@ class Counts:
 
     @property
     def total(self) -> float:
-        return self.tp + self.fn + self.fp + self.tn
+        return sum(self)
 
     @property
-    def recall(self) -> float:
-        return _ratio(self.tp, self.tp + self.fn)
+    def rates(self) -> dict[str, float]:
+        """Recall, precision, specificity and G-mean; NaN where there are no rows to take a share of."""
+        tp, fn, fp, tn = (np.array(count) for count in self)
+        rates = {metric.__name__: float(metric(tp, fn, fp, tn)) for metric in (recall, precision, specificity)}
+        return rates | {"gmean": math.sqrt(rates["recall"] * rates["specificity"])}
 
-    @property
-    def specificity(self) -> float:
-        return _ratio(self.tn, self.tn + self.fp)
-
-    @property
-    def precision(self) -> float:
-        return _ratio(self.tp, self.tp + self.fp)
-
-    @property
-    def gmean(self) -> float:
-        return math.sqrt(self.recall * self.specificity)
+    def per_1000(self, count: float) -> float:
+        return 1000.0 * count / self.total
 
     def cost(self, prices: Prices) -> float:
-        """Of 1 000 cases."""
-        paid = self.fn * prices.fn + self.fp * prices.fp + self.tp * prices.tp + self.tn * prices.tn
-        return 1000.0 * paid / self.total
-
-
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole > 0 else math.nan
+        """The cost of 1 000 cases."""
+        return self.per_1000(sum(count * getattr(prices, name) for name, count in self._asdict().items()))
 
 
 @dataclass(frozen=True)
@@ -95,14 +87,14 @@ class Evidence:
     Attributes
     ----------
     model : fitted classifier
-    judge : Judge
-    table : Table
+    rule : DecisionRule
+    table : TableView
         All rows that were given.
     index : ndarray of shape (n,)
         Which of them are reported.
     positive, weight, scores : ndarrays of shape (n,)
-    chances : ndarray of shape (n,) or None
-        Probabilities of the class to find.
+    probabilities : ndarray of shape (n,) or None
+        Of the class to find.
     labels : tuple
         The class to find and the other one.
     names : sequence
@@ -118,13 +110,13 @@ class Evidence:
     """
 
     model: Any
-    judge: Judge
-    table: Table
+    rule: DecisionRule
+    table: TableView
     index: Index
     positive: Mask
     weight: Array
     scores: Array
-    chances: Array | None
+    probabilities: Array | None
     labels: tuple[Any, Any]
     names: Sequence[Any]
     prices: Prices
@@ -138,9 +130,9 @@ class Evidence:
         """The rows that are reported, as the model takes them."""
         return self.table.X if self.index.size == self.table.rows else self.table.take(self.index)
 
-    @property
+    @cached_property
     def share(self) -> float:
-        """Of the class to find."""
+        """The share of the class to find."""
         return float(self.weight[self.positive].sum() / self.weight.sum())
 
     @property
@@ -148,90 +140,96 @@ class Evidence:
         """Rows of the class to find, whatever they weigh."""
         return int(np.count_nonzero(self.positive))
 
-    @property
+    @cached_property
     def flagged(self) -> Mask:
-        return np.asarray(self.scores > self.judge.threshold)
+        return np.asarray(self.scores > self.rule.threshold)
 
     @cached_property
     def chosen(self) -> Counts:
-        return Counts.of(self.flagged, self.positive, self.weight)
+        return self._counts(self.flagged)
 
     @cached_property
-    def flagged_before(self) -> Mask | None:
-        """Calls without the adjustment; None where there is none."""
-        return self.judge.flagged_before(self.X, self.scores)
+    def before(self) -> Counts | None:
+        """Counts without the adjustment; None where there is none."""
+        flagged = self.rule.flagged_before(self.X, self.scores)
+        return None if flagged is None else self._counts(flagged)
+
+    def _counts(self, flagged: Mask) -> Counts:
+        return Counts.of(flagged, self.positive, self.weight)
 
     @cached_property
     def points(self) -> pd.DataFrame:
         """The operating curve, thinned, with the chosen threshold and the plain one among its own."""
         curve = operating_curve(self.scores, self.positive, self.weight, max_points=_POINTS)
-        curve = curve[["threshold", "tp", "fn", "fp", "tn"]]
-        for cut in (self.judge.plain_cut, self.judge.threshold):
-            if cut is not None:
-                curve = _with_threshold(curve, cut, Counts.of(self.scores > cut, self.positive, self.weight))
-        at = self.judge.chance_at(curve["threshold"].to_numpy(), self.scores, self.chances)
+        curve = curve[["threshold", *Counts._fields]]
+        for threshold in (self.rule.plain_threshold, self.rule.threshold):
+            if threshold is not None:
+                curve = _with_threshold(curve, threshold, self._counts(self.scores > threshold))
+        at = self.rule.probability_at(curve["threshold"].to_numpy(), self.scores, self.probabilities)
         return curve.assign(probability=np.nan if at is None else at)
 
     @cached_property
     def place(self) -> int:
-        """Of the chosen threshold among the points."""
-        return int(np.flatnonzero(self.points["threshold"] == self.judge.threshold)[0])
+        """The place of the chosen threshold among the points."""
+        return int(np.flatnonzero(self.points["threshold"] == self.rule.threshold)[0])
 
     @cached_property
     def plain_place(self) -> int | None:
-        """Of the plain threshold, or of another one that gives the same calls."""
-        cut = self.judge.plain_cut
-        if cut is None:
+        """The place of the plain threshold, or of another one that gives the same predictions."""
+        if self.rule.plain_threshold is None:
             return None
-        same = _same_calls(self.points, Counts.of(self.scores > cut, self.positive, self.weight))
+        same = _same_predictions(self.points, self._counts(self.scores > self.rule.plain_threshold))
         return int(np.flatnonzero(same)[0])
 
     @property
     def corrected(self) -> bool:
-        """Whether the model's own estimates are said: they take off what was chosen on the same rows."""
+        """Whether the model's own estimates are given: they are corrected for what was chosen on the same rows."""
         return self.training and bool(self.labels[0] == self.model.pos_label_)
 
     @cached_property
     def expected(self) -> dict[str, MetricInterval]:
-        """What to expect of new rows, by metric; `cost` is of 1 000 cases."""
+        """What to expect of new rows: metrics, the share of `false_alarms` and the `cost` of 1 000 cases."""
         if self.corrected:
             own = self.model.estimates_[["value", "low", "high"]].astype(float)
             found = {name: MetricInterval(*own.loc[name]) for name in _METRICS}
         else:
             found = {name: self._interval(name) for name in _METRICS}
-        return found | {"cost": self._expected_cost(found["recall"].value, found["specificity"].value)}
+        up = float(self.positives)
+        right, down = found["specificity"], up * (1.0 - self.share) / self.share
+        cost = expected_cost(found["recall"].value, right.value, up, down, self.prices.matrix)
+        return found | {
+            "cost": MetricInterval(*(1000.0 * figure for figure in cost)),
+            "false_alarms": MetricInterval(1.0 - right.value, 1.0 - right.high, 1.0 - right.low),
+        }
 
     def _interval(self, metric: str) -> MetricInterval:
-        return metric_interval(
-            self.scores, self.positive, self.judge.threshold, metric, self._counted(metric == "precision")
-        )
-
-    def _counted(self, share_matters: bool) -> Array:
-        """Weights that add up to the rows there are, for each class where shares do not matter."""
+        """With weights that add up to the rows there are, for each class where shares do not matter."""
         weight, sides = self.weight.copy(), (self.positive, ~self.positive)
         factors = [np.count_nonzero(side) / weight[side].sum() for side in sides]
         for side, factor in zip(sides, factors, strict=True):
-            weight[side] *= factors[0] if share_matters else factor
-        return weight
+            weight[side] *= factors[0] if metric == "precision" else factor
+        return metric_interval(self.scores, self.positive, self.rule.threshold, metric, weight)
 
-    def _expected_cost(self, recall: float, specificity: float) -> MetricInterval:
-        up = float(self.positives)
-        found = expected_cost(recall, specificity, up, up * (1.0 - self.share) / self.share, self.prices.matrix)
-        return MetricInterval(*(1000.0 * figure for figure in found))
+    @cached_property
+    def extremes(self) -> dict[str, float]:
+        """The cost of 1 000 cases if no row is flagged, and if every row is."""
+        share, prices = self.share, self.prices
+        nobody = 1000.0 * (share * prices.fn + (1.0 - share) * prices.tn)
+        return {"nobody": nobody, "everybody": 1000.0 * (share * prices.tp + (1.0 - share) * prices.fp)}
 
 
-def _with_threshold(curve: pd.DataFrame, cut: float, counts: Counts) -> pd.DataFrame:
-    """The curve with this threshold: in place of its neighbour below if that gives the same calls, else beside it."""
-    row = {"threshold": cut, "tp": counts.tp, "fn": counts.fn, "fp": counts.fp, "tn": counts.tn}
-    same = _same_calls(curve, counts)
-    if np.count_nonzero(same) == 1 and not (curve["threshold"] == cut).any():
-        curve = curve[~same]
-    elif (curve["threshold"] == cut).any():
+def _with_threshold(curve: pd.DataFrame, threshold: float, counts: Counts) -> pd.DataFrame:
+    """The curve with this threshold, which replaces its neighbour below if both give the same predictions."""
+    if (curve["threshold"] == threshold).any():
         return curve
-    return pd.concat([curve, pd.DataFrame([row])]).sort_values("threshold", ignore_index=True)
+    same = _same_predictions(curve, counts)
+    if np.count_nonzero(same) == 1:
+        curve = curve[~same]
+    row = pd.DataFrame([{"threshold": threshold, **counts._asdict()}])
+    return pd.concat([curve, row]).sort_values("threshold", ignore_index=True)
 
 
-def _same_calls(curve: pd.DataFrame, counts: Counts) -> Mask:
+def _same_predictions(curve: pd.DataFrame, counts: Counts) -> Mask:
     """Thresholds that flag the same rows; sums of weights may differ by rounding."""
     close = 1e-9 * counts.total
     return np.asarray((np.abs(curve["tp"] - counts.tp) <= close) & (np.abs(curve["fp"] - counts.fp) <= close))
@@ -241,89 +239,67 @@ def _same_calls(curve: pd.DataFrame, counts: Counts) -> Mask:
 
 
 def gather(
-    model: Any,
-    X: MatrixLike,
-    y: VectorLike,
-    *,
-    sample_weight: VectorLike = None,
-    training: bool = False,
-    pos_label: Any = None,
-    prices: Any = None,
-    rows: Any = None,
-    target: str | None = None,
-) -> Evidence:
+    model: BaseEstimator, X: MatrixLike, y: VectorLike, *, sample_weight: VectorLike = None, training: bool = False,
+    pos_label: object = None, prices: Any = None, rows: Sequence[Any] | None = None, target: str | None = None,
+) -> Evidence:  # fmt: skip
     """Check everything, score the rows, and choose prices."""
-    table, y, weight = _checked_rows(model, X, y, sample_weight)
-    classes = np.asarray(model.classes_).tolist()
+    classes = binary_classes(model, "a report")
+    table, y, weight = _checked_rows(model, classes, X, y, sample_weight)
     which = _class_to_find(model, classes, y, weight, pos_label)
-    judge = get_judge(model, which)
+    rule = decision_rule(model, which)
     positive = y == model.classes_[which]
     if training:
-        scores = _unseen_scores(model, judge, y.size)
+        scores = _unseen_scores(model, which, y.size)
         index = np.flatnonzero((weight > 0) & ~np.isnan(scores))
-        weight = _stand_for_all(weight, positive, index)
-        chances = judge.chance(None, scores[index])
+        scores, weight = scores[index], _stand_for_all(weight, positive, index)
+        probabilities = rule.probability(None, scores)
     else:
         index = np.flatnonzero(weight > 0)
         kept = table.X if index.size == y.size else table.take(index)
-        scores = np.full(y.size, np.nan)
-        scores[index] = judge.score(kept)
-        chances = judge.chance(kept, scores[index])
-    if not np.isfinite(scores[index]).all():
-        raise ValueError("The model gives scores that are not finite: look at its input for values that are too large.")
+        scores = rule.score(kept)
+        probabilities = rule.probability(kept, scores)
+    if not np.isfinite(scores).all():
+        raise ValueError("The model gives scores that are not finite: look for values in X that are too large.")
     if np.unique(positive[index]).size < 2:
         raise ValueError("Rows of both classes with a weight above 0 are needed for a report.")
     return Evidence(
-        model, judge, table, index, positive[index], weight[index], scores[index], chances,
+        model, rule, table, index, positive[index], weight[index], scores, probabilities,
         (classes[which], classes[1 - which]), _row_names(rows, y.size), _prices(prices, model, positive, weight),
         _objective(model), training, sample_weight is not None, target,
     )  # fmt: skip
 
 
 def _checked_rows(
-    model: Any, X: MatrixLike, y: VectorLike, sample_weight: VectorLike
-) -> tuple[Table, NDArray[Any], Array]:
-    name = type(model).__name__
-    if not is_classifier(model):
-        raise ValueError(f"{name} is not a classifier: a report needs a fitted one of two classes.")
-    check_is_fitted(model)
-    if len(model.classes_) != 2:
-        raise ValueError(f"{name} was fitted on {len(model.classes_)} classes: a report needs a model of two.")
+    model: BaseEstimator, classes: list[Any], X: MatrixLike, y: VectorLike, sample_weight: VectorLike
+) -> tuple[TableView, NDArray[Any], Array]:
     refuse_dask(X)
-    table = Table.of(X, model)
+    table = TableView.of(X, model)
     if np.ndim(y) == 1 and pd.isna(np.asarray(y)).any():
-        raise ValueError("Some labels in y are missing: leave these rows out.")
+        raise ValueError("Some labels in y are missing: leave out these rows.")
     y = check_labels(y)
     if y.size != table.rows:
         raise ValueError(f"X has {table.rows:,} rows and y has {y.size:,} labels: give one label for each row.")
     found = np.unique(y).tolist()
     if len(found) > 2:
-        raise ValueError(f"y holds {len(found)} classes: a report is for two, so make one of them stand for the rest.")
-    strange = [label for label in found if label not in np.asarray(model.classes_).tolist()]
-    if strange:
-        raise ValueError(
-            f"y holds {strange[0]!r}, which the model does not know: its classes are "
-            f"{np.asarray(model.classes_).tolist()}."
-        )
+        raise ValueError(f"y holds {len(found)} classes, and a report is for two: merge all but one of them.")
+    unknown = [label for label in found if label not in classes]
+    if unknown:
+        raise ValueError(f"y holds {unknown[0]!r}, which the model does not know: its classes are {classes}.")
     if len(found) < 2:
         raise ValueError(f"y holds one class only ({found[0]!r}): a report needs rows of both classes.")
     return table, y, check_weights(sample_weight, y.size)
 
 
-def _class_to_find(model: Any, classes: list[Any], y: NDArray[Any], weight: Array, pos_label: Any) -> int:
-    """As given, as the model says, or the rarer one."""
-    if pos_label is not None:
-        if pos_label not in classes:
-            raise ValueError(f"pos_label={pos_label!r} is not a class of the model, which knows {classes}.")
-        return classes.index(pos_label)
-    own = getattr(model, "pos_label_", getattr(model, "minority_", None))
-    if own is not None and own in classes:
-        return classes.index(own)
+def _class_to_find(model: BaseEstimator, classes: list[Any], y: NDArray[Any], weight: Array, pos_label: object) -> int:
+    """The class that was given, that the model names, or the rarer one."""
+    own = getattr(model, "pos_label_", getattr(model, "minority_", None)) if pos_label is None else pos_label
+    if pos_label is not None or own in classes:
+        return label_index(classes, own)
     first = float(weight[y == model.classes_[0]].sum())
     return int(2.0 * first >= weight.sum())
 
 
-def _unseen_scores(model: Any, judge: Judge, n: int) -> Array:
+def _unseen_scores(model: BaseEstimator, which: int, n: int) -> Array:
     """The scores by machines that have not seen the row."""
     if not isinstance(model, EvenMarginClassifier):
         raise ValueError(
@@ -336,7 +312,7 @@ def _unseen_scores(model: Any, judge: Judge, n: int) -> Array:
             f"training=True needs the rows that the model was fitted on, {scores.shape[0]:,} of them in that order, "
             f"and X has {n:,}."
         )
-    return np.asarray(scores if judge.model.classes_[judge.which] == model.pos_label_ else -scores)
+    return np.asarray(scores if model.classes_[which] == model.pos_label_ else -scores)
 
 
 def _stand_for_all(weight: Array, positive: Mask, index: Index) -> Array:
@@ -349,7 +325,7 @@ def _stand_for_all(weight: Array, positive: Mask, index: Index) -> Array:
     return weight
 
 
-def _row_names(rows: Any, n: int) -> Sequence[Any]:
+def _row_names(rows: Sequence[Any] | None, n: int) -> Sequence[Any]:
     if rows is None:
         return range(1, n + 1)
     names = list(rows)
@@ -358,34 +334,25 @@ def _row_names(rows: Any, n: int) -> Sequence[Any]:
     return names
 
 
-def _objective(model: Any) -> Objective | None:
+def _objective(model: BaseEstimator) -> Objective | None:
     """What the threshold was chosen for, unless it was moved since."""
-    given: Any = getattr(model, "objective", getattr(model, "metric", None))
     if not isinstance(model, EvenMarginClassifier) and not hasattr(model, "minority_"):
         return None
+    given: Any = getattr(model, "objective", getattr(model, "metric", None))
     goal = get_objective(given)
     return goal if str(goal) == getattr(model, "objective_", str(goal)) else None
 
 
-def _prices(prices: Any, model: Any, positive: Mask, weight: Array) -> Prices:
+def _prices(prices: Any, model: BaseEstimator, positive: Mask, weight: Array) -> Prices:
     """Those given, those of the model's objective, or such that both classes weigh alike."""
-    if prices is not None:
-        if isinstance(prices, Prices):
-            return prices
-        costs = None
-        if isinstance(prices, dict | list | tuple | np.ndarray):
-            costs = get_objective(prices).costs
-        if costs is None:
-            raise ValueError(f"prices={prices!r} must be a dict such as {{'fn': 100, 'fp': 1}}.")
-        return _from_matrix(costs, "given")
-    goal = _objective(model)
+    if isinstance(prices, Prices):
+        return prices
+    given = isinstance(prices, Mapping | list | tuple | np.ndarray)
+    goal = get_objective(prices) if given else _objective(model) if prices is None else None
     if goal is not None and goal.costs is not None:
-        return _from_matrix(goal.costs, "objective")
+        return Prices.of(goal.costs, "given" if given else "objective")
+    if prices is not None:
+        raise ValueError(f"prices={prices!r} must be a dict such as {{'fn': 100, 'fp': 1}}.")
     ratio = float(weight[~positive].sum() / weight[positive].sum())
     digits = 1 - math.floor(math.log10(ratio))
     return Prices(float(round(ratio, digits)), 1.0, source="balance")
-
-
-def _from_matrix(costs: CostMatrix, source: str) -> Prices:
-    (tn, fp), (fn, tp) = costs.costs
-    return Prices(float(fn), float(fp), float(tp), float(tn), source)

@@ -1,11 +1,11 @@
-"""Which columns a model goes by.
+"""Which columns matter to a model.
 
 Of a linear model, the coefficients: by how much the score changes with a column,
 for one standard deviation of it. Of any other, permutation importance: how much of
 the distance between the classes' mean scores is lost when the values of a column
-change places, and by how much the area under the ROC curve drops. The area alone
-would tell nothing of a model that ranks nearly all rows rightly, as on rows that it
-has seen. It is bounded in rows, calls and seconds, and says so where it was cut short.
+are shuffled, and by how much the area under the ROC curve drops. The area by itself
+would say nothing about a model that ranks nearly all rows correctly, as on rows that it
+has seen. Rows, calls and seconds are limited, and the text says where it was cut short.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sklearn.pipeline import Pipeline
 from .._util.typing import Array, Index, Mask, MatrixLike
 from ..metrics import roc_auc
 from ._evidence import Evidence
-from ._table import Table
+from ._table import TableView
 
 __all__ = ["Influence", "influence"]
 
@@ -30,9 +30,9 @@ __all__ = ["Influence", "influence"]
 SECONDS = 4.0  # for all calls of the model
 _ROWS = 1_000  # of each class, at most
 _LEAST = 100  # of each class, where fewer rows make room for all columns
-_COLUMNS = 300  # to try, those first that tell the classes apart alone
+_COLUMNS = 300  # to try, first those that separate the classes best by themselves
 _REPEATS = 3
-_TELLING = 5e-4  # a drop in ROC-AUC that is seen in three decimals
+_VISIBLE = 5e-4  # a drop in ROC-AUC that is seen in three decimals
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _coefficients(evidence: Evidence) -> Influence | None:
     if coef.size != evidence.table.columns or not set(evidence.table.kinds) <= {"number", "yes or no"}:
         return None
     values = np.ravel(coef).astype(np.float64) * _deviations(X)
-    values = values if evidence.judge.which == 1 else -values
+    values = values if evidence.rule.which == 1 else -values
     order = np.argsort(-np.abs(values), kind="stable")
     how = "The change of the score for one standard deviation of the column, from the model's coefficients."
     return Influence(order, values[order], None, True, how)
@@ -103,7 +103,7 @@ def _deviations(X: MatrixLike) -> Array:
 
 def _permutation(evidence: Evidence, seed: int, seconds: float) -> Influence | None:
     rng, started = np.random.default_rng(seed), time.perf_counter()
-    order = _most_telling(evidence)[:_COLUMNS]
+    order = _by_separation(evidence)[:_COLUMNS]
     rows = _some_rows(evidence.positive, _ROWS, rng)
     took, (gap, area) = _timed(evidence, rows)
     if took * order.size > seconds:  # a call takes less than its share of rows, so that this is on the safe side
@@ -114,17 +114,17 @@ def _permutation(evidence: Evidence, seed: int, seconds: float) -> Influence | N
         if time.perf_counter() - started + took > seconds or not gap > 0:
             break
         j = int(order[turn % order.size])
-        left = _apart_by_score(evidence, rows, _shuffled(evidence, rows, j, rng))
+        left = _score_separation(evidence, rows, _shuffled(evidence, rows, j, rng))
         lost.setdefault(j, []).append((1.0 - left[0] / gap, area - left[1]))
     if not lost:
         return None
     tried = np.array(list(lost), dtype=np.intp)
     means = np.array([np.mean(of, axis=0) for of in lost.values()])
     best = np.argsort(-means[:, 0], kind="stable")
-    drops = means[best, 1] if means[:, 1].max() >= _TELLING else None
+    drops = means[best, 1] if means[:, 1].max() >= _VISIBLE else None
     how = _how(evidence, rows.size, tried.size, min(map(len, lost.values())), seconds)
     if drops is not None:
-        how += f" Beside it the drop in ROC-AUC, from {area:.3f}."
+        how += f" Next to it, the drop in ROC-AUC from {area:.3f}."
     return Influence(tried[best], means[best, 0], drops, False, how)
 
 
@@ -132,38 +132,38 @@ def _how(evidence: Evidence, rows: int, tried: int, repeats: int, seconds: float
     times = {1: "once", 2: "twice", 3: "three times"}[repeats]
     said = (
         "How much of the distance between the mean scores of the two classes is lost when the values of the column "
-        f"change places, tried {times} for each column on {rows:,} rows."
+        f"are shuffled, tried {times} for each column on {rows:,} rows."
     )
     if evidence.training:
-        said += " The model has seen these rows: this is how much it goes by a column."
+        said += " The model has seen these rows: this is how much it relies on a column."
     left = evidence.table.columns - tried
     if left > 0:
         why = f"after {seconds:g} seconds" if tried < min(_COLUMNS, evidence.table.columns) else f"at {_COLUMNS}"
-        said += f" It was cut short {why}: {left:,} columns that tell less alone were not tried."
+        said += f" It was cut short {why}: {left:,} columns that matter less by themselves were not tried."
     return said
 
 
 def _some_rows(positive: Mask, most: int, rng: np.random.Generator) -> Index:
-    """Up to so many of each class: the area under the curve does not depend on their shares."""
+    """Up to `most` rows of each class: the area under the curve does not depend on their shares."""
     sides = [rng.permutation(np.flatnonzero(side))[:most] for side in (positive, ~positive)]
     return np.sort(np.concatenate(sides))
 
 
 def _timed(evidence: Evidence, rows: Index) -> tuple[float, tuple[float, float]]:
     started = time.perf_counter()
-    figures = _apart_by_score(evidence, rows, evidence.table.take(evidence.index[rows]))
+    figures = _score_separation(evidence, rows, evidence.table.take(evidence.index[rows]))
     return time.perf_counter() - started, figures
 
 
-def _apart_by_score(evidence: Evidence, rows: Index, X: MatrixLike) -> tuple[float, float]:
+def _score_separation(evidence: Evidence, rows: Index, X: MatrixLike) -> tuple[float, float]:
     """The distance between the mean scores of the classes, and the area under the ROC curve."""
-    positive, weight, scores = evidence.positive[rows], evidence.weight[rows], evidence.judge.score(X)
+    positive, weight, scores = evidence.positive[rows], evidence.weight[rows], evidence.rule.score(X)
     up, down = (float(np.average(scores[side], weights=weight[side])) for side in (positive, ~positive))
     return up - down, float(roc_auc(np.where(positive, 1.0, -1.0), scores, weight))
 
 
 def _shuffled(evidence: Evidence, rows: Index, j: int, rng: np.random.Generator) -> Any:
-    """These rows, a column of which has changed places."""
+    """These rows, with one column shuffled."""
     X, places = evidence.table.take(evidence.index[rows]), rng.permutation(rows.size)
     if not isinstance(X, pd.DataFrame):
         X = X.copy()
@@ -173,16 +173,16 @@ def _shuffled(evidence: Evidence, rows: Index, j: int, rng: np.random.Generator)
     return pd.concat(parts, axis=1)
 
 
-def _most_telling(evidence: Evidence) -> Index:
-    """Columns by how well each tells the classes apart alone, on a bounded number of rows."""
+def _by_separation(evidence: Evidence) -> Index:
+    """Columns by how well each separates the classes by itself, on a limited number of rows."""
     rows = _some_rows(evidence.positive, _ROWS, np.random.default_rng(0))
     sign = np.where(evidence.positive[rows], 1.0, -1.0)
-    far = np.array([_apart(evidence.table, j, evidence.index[rows], sign) for j in range(evidence.table.columns)])
+    far = np.array([_separation(evidence.table, j, evidence.index[rows], sign) for j in range(evidence.table.columns)])
     return np.argsort(-far, kind="stable")
 
 
-def _apart(table: Table, j: int, rows: Index, sign: Array) -> float:
-    """How far the area of a column alone is from 1/2; of categories, by the rate of the class in each."""
+def _separation(table: TableView, j: int, rows: Index, sign: Array) -> float:
+    """How far the area of a column by itself is from 1/2; for categories, by the rate of the class in each."""
     column = table.column(j, rows)
     if table.kinds[j] in ("number", "date"):
         numbers = table.numbers(j, rows)

@@ -11,11 +11,14 @@ from typing import Any
 
 from markupsafe import Markup
 
+from . import _words
+from ._charts import bar, dots
+
 __all__ = ["page", "safe_json"]
 
 
 def page(context: dict[str, Any], data: dict[str, Any]) -> str:
-    """The whole file. The template escapes whatever is not made by our own charts."""
+    """The whole file. The template escapes everything but our own charts."""
     style, script = _source("page.css"), _source("page.js")
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
@@ -26,8 +29,8 @@ def page(context: dict[str, Any], data: dict[str, Any]) -> str:
     )
 
 
-def safe_json(data: Any) -> str:
-    """JSON that cannot end the element it stands in, nor open another.
+def safe_json(data: object) -> str:
+    """JSON that cannot close the element that holds it, nor open another.
 
     Examples
     --------
@@ -57,4 +60,6 @@ def _template() -> Any:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters |= {name: getattr(_words, name) for name in _words.__all__}
+    environment.globals |= {"bar": bar, "dots": dots}
     return environment.from_string(_source("page.html.jinja"))

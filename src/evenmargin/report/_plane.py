@@ -1,4 +1,4 @@
-"""A plane in regions: filled, outlined, and hatched where shades alone would not tell them apart."""
+"""A plane in regions: filled, outlined, and hatched where shades would not distinguish them."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ def plane_chart(
     _draw_path(frame, "outline", _outline(list(regions.values()), across, up))
     _draw_points(frame, points)
     frame.x_axis(numbered_ticks(*frame.x_range, 5), cut(axes[0], 44))
-    for at, text in numbered_ticks(*frame.y_range, 5):
-        frame.text(frame.left - 6.0, frame.y(at) + 4.0, text, class_="tick", text_anchor="end")
-    frame.text(2.0, 10.0, cut(axes[1], 50), class_="label")
+    frame.y_axis(numbered_ticks(*frame.y_range, 5), cut(axes[1], 50), grid=False)
     return frame.svg(*words)
 
 

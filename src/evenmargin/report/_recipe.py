@@ -23,10 +23,10 @@ from ._words import cut
 __all__ = ["making", "snippet"]
 
 
-def making(evidence: Evidence, provenance: Mapping[str, Any] | None, random_state: Any) -> dict[str, Any]:
-    """Tables of (title, text) by their heading, and the snippet."""
+def making(evidence: Evidence, provenance: Mapping[str, Any] | None, random_state: object) -> dict[str, Any]:
+    """Tables of (title, text) by heading, and the snippet."""
     if not (provenance is None or isinstance(provenance, Mapping)):
-        raise ValueError("provenance must be a dict of what to say by its title, such as {'file': 'rows.csv'}.")
+        raise ValueError("provenance must be a dict of texts by their titles, such as {'file': 'rows.csv'}.")
     model = evidence.model
     facts = [
         ("date", datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")),
@@ -48,7 +48,7 @@ def making(evidence: Evidence, provenance: Mapping[str, Any] | None, random_stat
     }  # fmt: skip
 
 
-def snippet(model: Any, *, weighted: bool = False, command: Any = None) -> str:
+def snippet(model: BaseEstimator, *, weighted: bool = False, command: object = None) -> str:
     """Python that builds the model again from its rows X and labels y, and the command that built it, if one did.
 
     Examples
@@ -58,17 +58,17 @@ def snippet(model: Any, *, weighted: bool = False, command: Any = None) -> str:
     >>> print(snippet(EvenMarginClassifier({"fn": 50, "fp": 1})))
     from evenmargin import EvenMarginClassifier
     <BLANKLINE>
-    # X, y: the rows that it learned from, and their labels
+    # X, y: the training rows and their labels
     model = EvenMarginClassifier(objective={'fn': 50, 'fp': 1})
     model.fit(X, y)
     """
     written, lost = _written(model)
-    rows = "X, y: the rows that it learned from, and their labels"
+    rows = "X, y: the training rows and their labels"
     if weighted:
-        rows = "X, y, sample_weight: the rows that it learned from, their labels and weights"
+        rows = "X, y, sample_weight: the training rows, their labels and weights"
     made = [] if command is None else [f"# made by: {_one_line(command)}"]
     lines = [*made, *_imports(model), "", f"# {rows}"]
-    lines += [f"# {name} was {text}: it cannot be written here, so put it in yourself" for name, text in lost]
+    lines += [f"# {name} was {text}: it cannot be written here, so fill it in yourself" for name, text in lost]
     weights = ", sample_weight=sample_weight" if weighted else ""
     lines += [f"model = {written}", f"model.fit(X, y{weights})"]
     if isinstance(model, EvenMarginClassifier) and _moved(model):
@@ -76,7 +76,7 @@ def snippet(model: Any, *, weighted: bool = False, command: Any = None) -> str:
     return "\n".join(lines)
 
 
-def _one_line(command: Any) -> str:
+def _one_line(command: object) -> str:
     """Words that cannot leave their comment."""
     words = " ".join(str(command).split())
     return "".join(sign if sign.isprintable() else "?" for sign in words)

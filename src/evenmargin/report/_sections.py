@@ -12,13 +12,14 @@ import pandas as pd
 from markupsafe import Markup
 
 from .._util.typing import Array
-from ..display._common import fence
+from ..display.calibration import CalibrationBins
+from ..display.ranges import typical_range
 from ..operating import wilson
 from . import _charts as charts
-from ._evidence import Evidence
+from ._evidence import Counts, Evidence
 from ._influence import Influence
-from ._summary import Reliability, quoted
-from ._words import amount, cut, fixed, name_of, percent, plural, significant, typed, value
+from ._summary import trusted
+from ._words import cut, name_of, percent, plural, quoted, significant, value
 
 __all__ = [
     "calibration", "curves", "data", "features", "for_the_script", "row_tables", "scores", "search", "threshold",
@@ -36,8 +37,8 @@ _TRIED = 100  # settings listed
 # --- 2: the data ---
 
 
-def data(evidence: Evidence, notes: Iterable[Any]) -> Context:
-    table, weight, positive = evidence.table, evidence.weight, evidence.positive
+def data(evidence: Evidence, notes: Iterable[object]) -> Context:
+    table = evidence.table
     missing = table.missing()
     gaps = int(missing.sum())
     facts = [
@@ -47,22 +48,16 @@ def data(evidence: Evidence, notes: Iterable[Any]) -> Context:
     ]
     if evidence.index.size < table.rows:
         facts.insert(1, ("rows reported", f"{evidence.index.size:,}"))
-    sides = [(positive, "pos", evidence.labels[0]), (~positive, "neg", evidence.labels[1])]
-    total = float(weight.sum())
-    balance = [
-        {
-            "label": name_of(label), "kind": kind, "count": amount(float(weight[side].sum())),
-            "share": percent(float(weight[side].sum()) / total),
-            "bar": charts.bar(float(weight[side].sum()) / total, kind),
-        }
-        for side, kind, label in sides
-    ]  # fmt: skip
     listed = [
-        (table.shown[j], table.kinds[j], amount(float(missing[j])), _typical(evidence, j))
+        (table.shown[j], table.kinds[j], float(missing[j]), _typical(evidence, j))
         for j in range(min(table.columns, _COLUMNS))
     ]
-    more = table.columns - len(listed)
-    return {"facts": facts, "balance": balance, "columns": listed, "more": more, "notes": [cut(n, 1000) for n in notes]}
+    sides = (("pos", evidence.positive), ("neg", ~evidence.positive))
+    balance = [
+        (label, kind, float(evidence.weight[side].sum()))
+        for label, (kind, side) in zip(evidence.labels, sides, strict=True)
+    ]
+    return {"facts": facts, "balance": balance, "columns": listed, "more": table.columns - len(listed), "notes": notes}
 
 
 def _kinds(kinds: list[str]) -> str:
@@ -97,62 +92,50 @@ def _typical(evidence: Evidence, j: int) -> str:
 
 
 def curves(evidence: Evidence) -> Context:
-    points, chosen, share = evidence.points, evidence.chosen, evidence.share
-    tp, fn, fp, tn = (points[name].to_numpy() for name in ("tp", "fn", "fp", "tn"))
-    recall, wrong = tp / (tp + fn), fp / (fp + tn)
+    rates, share = evidence.chosen.rates, evidence.share
+    tp, fn, fp, tn = (evidence.points[name].to_numpy() for name in Counts._fields)
+    found, wrong = tp / (tp + fn), fp / (fp + tn)
     with np.errstate(invalid="ignore"):
-        precision = tp / (tp + fp)
-    label = name_of(evidence.labels[0])
-    area = evidence.expected["roc_auc"]
-    some = np.isfinite(precision)
-    at = (chosen.recall, chosen.precision if math.isfinite(chosen.precision) else 0.0)
+        right = tp / (tp + fp)
+    known = np.isfinite(right)
+    recall, false_alarms, precision = rates["recall"], 1.0 - rates["specificity"], rates["precision"]
+    title, at = (
+        f"{cut(name_of(evidence.labels[0]), 24)} found (recall)",
+        f"At the chosen threshold {percent(recall)} of",
+    )
     roc = charts.curve_chart(
-        "roc-chart", wrong, recall, (1.0 - chosen.specificity, chosen.recall),
-        ("others flagged wrongly", f"{cut(label, 24)} found (recall)"), np.array([0.0, 1.0]),
-        ("ROC curve", f"At the chosen threshold {percent(chosen.recall)} of the class are found "
-         f"and {percent(1.0 - chosen.specificity)} of the others flagged."),
+        "roc-chart", wrong, found, (false_alarms, recall), ("others flagged wrongly", title), np.array([0.0, 1.0]),
+        ("ROC curve", f"{at} the class are found and {percent(false_alarms)} of the others are flagged."),
     )  # fmt: skip
     pr = charts.curve_chart(
-        "pr-chart", recall[some], precision[some], at,
-        (f"{cut(label, 24)} found (recall)", "flagged that are right (precision)"), np.array([share, share]),
-        ("Precision and recall", f"At the chosen threshold {percent(chosen.recall)} of the class are found, and "
-         f"{percent(chosen.precision)} of what is flagged is right. Guessing would be right in {percent(share)}."),
+        "pr-chart", found[known], right[known], (recall, precision if math.isfinite(precision) else 0.0),
+        (title, "flagged that are right (precision)"), np.array([share, share]),
+        ("Precision and recall", f"{at} the class are found, and {percent(precision)} of the flagged rows are right. "
+         f"Guessing would be right for {percent(share)}."),
     )  # fmt: skip
-    said = f"{area.value:.3f} ({area.low:.3f} to {area.high:.3f})" if math.isfinite(area.value) else "unknown"
-    return {"roc": roc, "pr": pr, "area": said}
+    return {"roc": roc, "pr": pr}
 
 
 # --- 4: the threshold ---
 
 
 def threshold(evidence: Evidence) -> Context:
-    """What the slider shows where it stands at first, and what it needs to move."""
-    points, counts, total = evidence.points, evidence.chosen, evidence.chosen.total
-    chance = float(points["probability"].iloc[evidence.place])
-    scaled = {name: amount(1000.0 * getattr(counts, name) / total) for name in ("tp", "fn", "fp", "tn")}
-    known = bool(np.isfinite(chance))
+    """Where the slider stands at first."""
+    probability = float(evidence.points["probability"].iloc[evidence.place])
+    known = math.isfinite(probability)
     return {
-        "where": percent(chance) if known else significant(evidence.judge.threshold),
+        "where": percent(probability) if known else significant(evidence.rule.threshold),
         "what": "probability" if known else "score",
-        "place": evidence.place, "last": len(points) - 1,
-        "counts": {name: amount(getattr(counts, name)) for name in ("tp", "fn", "fp", "tn")},
-        "scaled": scaled, "flagged": amount(1000.0 * (counts.tp + counts.fp) / total),
-        "rates": {name: percent(getattr(counts, name)) for name in ("recall", "precision", "specificity", "gmean")},
-        "cost": amount(counts.cost(evidence.prices)), "fn": typed(evidence.prices.fn),
-        "fp": typed(evidence.prices.fp),
-        "goal": None if evidence.objective is None else cut(evidence.objective, 80),
-        "positive": name_of(evidence.labels[0]), "negative": name_of(evidence.labels[1]),
     }  # fmt: skip
 
 
 def for_the_script(evidence: Evidence) -> Context:
     """The operating points in numbers."""
-    points = evidence.points
-    listed = {name: points[name].tolist() for name in ("threshold", "tp", "fn", "fp", "tn")}
-    chances = points["probability"].to_numpy()
-    known = bool(np.isfinite(chances).all())
-    return listed | {
-        "probability": chances.tolist() if known else None, "chosen": evidence.place, "before": evidence.plain_place,
+    probability = evidence.points["probability"].to_numpy()
+    return {
+        **{name: evidence.points[name].tolist() for name in ("threshold", *Counts._fields)},
+        "probability": probability.tolist() if np.isfinite(probability).all() else None,
+        "chosen": evidence.place, "before": evidence.plain_place,
         "prices": {name: getattr(evidence.prices, name) for name in ("fn", "fp", "tp", "tn")},
     }  # fmt: skip
 
@@ -162,10 +145,10 @@ def for_the_script(evidence: Evidence) -> Context:
 
 def scores(evidence: Evidence) -> Context:
     values, positive, weight = evidence.scores, evidence.positive, evidence.weight
-    low, high = fence(values, positive, weight)
-    cuts = {"chosen": evidence.judge.threshold}
-    if evidence.judge.plain_cut is not None:
-        cuts["before"] = evidence.judge.plain_cut
+    low, high = typical_range(values, positive, weight)
+    cuts = {"chosen": evidence.rule.threshold}
+    if evidence.rule.plain_threshold is not None:
+        cuts["before"] = evidence.rule.plain_threshold
     low, high = min(low, *cuts.values()), max(high, *cuts.values())
     pad = 0.03 * (high - low)
     edges = np.linspace(low - pad, high + pad, 33)
@@ -175,58 +158,45 @@ def scores(evidence: Evidence) -> Context:
         for side in (positive, ~positive)
     ]
     beyond = float(weight[(values < edges[0]) | (values > edges[-1])].sum() / weight.sum())
-    ticks = _chance_ticks(evidence, edges)
+    ticks = _probability_ticks(evidence, edges)
     labels = (name_of(evidence.labels[0]), name_of(evidence.labels[1]))
     axis = "predicted probability (spaced by score)" if ticks else "score"
     chart = charts.histogram(
         "scores-chart", edges, (heights[0], heights[1]), cuts, ticks, labels, (axis, "share of each class"),
-        ("Scores of both classes", f"Of {labels[0]} {percent(evidence.chosen.recall)} lie above the chosen threshold, "
-         f"of {labels[1]} {percent(1.0 - evidence.chosen.specificity)}."),
+        ("Scores of both classes", f"{percent(evidence.chosen.rates['recall'])} of {labels[0]} lie above the chosen "
+         f"threshold, and {percent(1.0 - evidence.chosen.rates['specificity'])} of {labels[1]}."),
     )  # fmt: skip
-    return {
-        "chart": chart, "before": evidence.judge.plain_name if "before" in cuts else None,
-        "beyond": percent(beyond) if beyond > 0 else None, "labels": labels,
-    }  # fmt: skip
+    return {"chart": chart, "before": evidence.rule.plain_name if "before" in cuts else None, "beyond": beyond}
 
 
-def _chance_ticks(evidence: Evidence, edges: Array) -> list[tuple[float, str]] | None:
-    """Round probabilities at their scores, those that have room; None where scores do not tell them."""
+def _probability_ticks(evidence: Evidence, edges: Array) -> list[tuple[float, str]] | None:
+    """Round probabilities at their scores, as far as there is room; None where scores do not determine them."""
     grid = np.linspace(edges[0], edges[-1], 500)
-    chances = evidence.judge.chance_at(grid, evidence.scores, evidence.chances)
-    if chances is None or np.ptp(chances) == 0:
+    at_grid = evidence.rule.probability_at(grid, evidence.scores, evidence.probabilities)
+    if at_grid is None or np.ptp(at_grid) == 0:
         return None
     ticks: list[tuple[float, str]] = []
-    for chance in (0.5, 0.1, 0.9, 0.01, 0.99, 0.001, 0.999, 0.2, 0.8, 0.05, 0.3, 0.7, 0.0001):
-        if chances[0] <= chance <= chances[-1]:
-            at = float(np.interp(chance, chances, grid))
+    for probability in (0.5, 0.1, 0.9, 0.01, 0.99, 0.001, 0.999, 0.2, 0.8, 0.05, 0.3, 0.7, 0.0001):
+        if at_grid[0] <= probability <= at_grid[-1]:
+            at = float(np.interp(probability, at_grid, grid))
             if all(abs(at - other) > 0.11 * (edges[-1] - edges[0]) for other, _ in ticks):
-                ticks.append((at, f"{100 * chance:.6g} %"))
+                ticks.append((at, f"{100 * probability:.6g} %"))
     return ticks if len(ticks) >= 2 else None
 
 
 # --- 6: calibration ---
 
 
-def calibration(evidence: Evidence, found: Reliability | None) -> Context | None:
-    if found is None:
+def calibration(evidence: Evidence, bins: CalibrationBins | None) -> Context | None:
+    if bins is None:
         return None
-    label = name_of(evidence.labels[0])
-    chart = charts.reliability_chart(
-        "reliability-chart", found.predicted, found.observed, found.low, found.high, label,
-        ("Predicted and observed", f"Brier score {found.brier:.4f}, of the base rate alone {found.base:.4f}. "
-         "The table beside it has the same figures."),
-    )  # fmt: skip
-    table = [
-        (percent(p), percent(o), f"{percent(low)} to {percent(high)}", amount(total))
-        for p, o, low, high, total in zip(
-            found.predicted, found.observed, found.low, found.high, found.totals, strict=True
-        )
-    ]
-    better = 1.0 - found.brier / found.base
+    base = evidence.share * (1.0 - evidence.share)
+    chart = charts.reliability_chart("reliability-chart", bins, base, name_of(evidence.labels[0]))
+    table = np.column_stack([bins.prob_pred, bins.prob_true, bins.lower, bins.upper, bins.totals]).tolist()
+    better = 1.0 - bins.brier / base
     return {
-        "chart": chart, "table": table, "label": label, "brier": significant(found.brier),
-        "base": significant(found.base), "off": found.off,
-        "better": f"{percent(abs(better))} {'less' if better >= 0 else 'more'}", "error": percent(found.error),
+        "chart": chart, "table": table, "bins": bins, "base": base, "trusted": trusted(bins, evidence),
+        "better": f"{percent(abs(better))} {'less' if better >= 0 else 'more'}",
     }  # fmt: skip
 
 
@@ -237,21 +207,11 @@ def features(evidence: Evidence, found: Influence | None) -> Context | None:
     if found is None:
         return None
     largest = float(np.abs(found.values).max()) or 1.0
-    lines = []
-    for k, j in enumerate(found.columns[:_BARS]):
-        figure = float(found.values[k])
-        if found.linear:
-            said = [charts.signed_bar(figure / largest), significant(figure)]
-        else:
-            said = [charts.bar(figure / largest, "ink"), percent(figure)]
-        drop = [] if found.drops is None else [fixed(float(found.drops[k]), 3)]
-        lines.append([evidence.table.shown[j], *said, *drop])
-    return {
-        "lines": lines, "linear": found.linear, "drops": found.drops is not None, "how": found.how,
-        "more": found.columns.size - len(lines),
-        "rates": _rates(evidence, found), "labels": (name_of(evidence.labels[0]), name_of(evidence.labels[1])),
-        "share": percent(evidence.share),
-    }  # fmt: skip
+    lines = [
+        (evidence.table.shown[j], figure, figure / largest)
+        for j, figure in zip(found.columns[:_BARS], found.values.tolist(), strict=False)
+    ]
+    return {"lines": lines, "found": found, "rates": _rates(evidence, found)}
 
 
 def _rates(evidence: Evidence, found: Influence) -> list[tuple[str, Markup]]:
@@ -290,8 +250,7 @@ def _rate(evidence: Evidence, numbers: Array, name: str, place: int) -> Markup |
 
 
 def row_tables(evidence: Evidence, found: Influence | None) -> Context:
-    columns = [int(j) for j in found.columns[:_BESIDE]] if found is not None else list(range(evidence.table.columns))
-    columns = columns[:_BESIDE]
+    columns = [int(j) for j in (range(evidence.table.columns) if found is None else found.columns)][:_BESIDE]
     order = np.argsort(-evidence.scores, kind="stable")
     missed = order[(evidence.positive & ~evidence.flagged)[order]][::-1]
     alarms = order[(~evidence.positive & evidence.flagged)[order]]
@@ -303,28 +262,20 @@ def row_tables(evidence: Evidence, found: Influence | None) -> Context:
     ]
     return {
         "names": [evidence.table.shown[j] for j in columns],
-        "score": "score" if evidence.chances is None else "probability",
         "tables": [
-            {
-                "title": title,
-                "note": note,
-                "rows": [_row(evidence, int(i), columns) for i in of[:_SHOWN]],
-                "all": of.size,
-            }
-            for title, note, of in tables
+            (title, note, [_row(evidence, int(i), columns) for i in of[:_SHOWN]], of.size) for title, note, of in tables
         ],
     }  # fmt: skip
 
 
 def _row(evidence: Evidence, i: int, columns: list[int]) -> Context:
-    place = np.array([evidence.index[i]])
-    chance = None if evidence.chances is None else float(evidence.chances[i])
+    place, probabilities = evidence.index[i : i + 1], evidence.probabilities
     return {
         "name": cut(evidence.names[int(place[0])], 40),
-        "score": significant(float(evidence.scores[i])) if chance is None else percent(chance),
-        "truth": name_of(evidence.labels[0 if evidence.positive[i] else 1]),
+        "score": significant(float(evidence.scores[i])) if probabilities is None else percent(float(probabilities[i])),
+        "truth": evidence.labels[0 if evidence.positive[i] else 1],
         "kind": "pos" if evidence.positive[i] else "neg",
-        "values": [value(evidence.table.column(j, place).iloc[0]) for j in columns],
+        "cells": [evidence.table.column(j, place).iloc[0] for j in columns],
     }
 
 
@@ -332,7 +283,7 @@ def _row(evidence: Evidence, i: int, columns: list[int]) -> Context:
 
 
 def search(evidence: Evidence) -> Context | None:
-    """The settings that were tried, as the model keeps them."""
+    """The settings that were tried, from the results that the model keeps."""
     found = getattr(evidence.model, "cv_results_", None)
     if isinstance(found, dict) and "params" in found and "mean_test_score" in found:
         ranks = np.asarray(found.get("rank_test_score", np.arange(len(found["params"]))))
@@ -347,6 +298,5 @@ def search(evidence: Evidence) -> Context | None:
     names = [name for name in found.columns if name != "class" or found["class"].nunique() > 1]
     return {
         "names": [titles.get(name, str(name)) for name in names],
-        "rows": [[value(cell) for cell in line] for line in found[names].head(_TRIED).itertuples(index=False)],
-        "all": len(found), "settings": plural(len(found), "setting", "settings"),
+        "rows": list(found[names].head(_TRIED).itertuples(index=False)), "all": len(found),
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""A table of any sort behind one face: names and kinds of its columns, some of its rows, a typical one."""
+"""A table of any type behind one interface: names and kinds of its columns, some of its rows, a typical row."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
 
 from .._tables.encoder import as_days, is_number, named
 from .._util.typing import Array, Index, MatrixLike
 
-__all__ = ["Table"]
+__all__ = ["TableView"]
 
 
 _LONGEST = 80  # characters of a column's name
 
 
 @dataclass(frozen=True)
-class Table:
+class TableView:
     """Rows as the model takes them: a pandas frame, an array, or a sparse matrix.
 
     Attributes
@@ -37,7 +38,7 @@ class Table:
     kinds: list[str]
 
     @classmethod
-    def of(cls, X: MatrixLike, model: Any) -> Table:
+    def of(cls, X: MatrixLike, model: BaseEstimator) -> TableView:
         if issparse(X):
             X = X.tocsr()
         elif type(X).__module__.split(".")[0] == "polars":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from decimal import ROUND_HALF_UP, Context, Decimal
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,8 +11,8 @@ import pandas as pd
 from ..operating import MetricInterval
 
 __all__ = [
-    "amount", "cut", "fixed", "name_of", "out_of_100", "percent", "plural", "price", "range_of_100", "rows_of",
-    "significant", "typed", "value",
+    "amount", "cut", "fixed", "name_of", "out_of_100", "percent", "plural", "price", "quoted", "range_of_100",
+    "rows_of", "significant", "typed", "value",
 ]  # fmt: skip
 
 _UNKNOWN = "unknown"
@@ -22,7 +21,7 @@ _DIGITS = Context(prec=400)  # enough for every float
 
 
 def fixed(number: float, decimals: int) -> str:
-    """A number with so many decimals and thousands apart, halves away from zero as in JavaScript's toFixed."""
+    """A number with so many decimals and thousands separated, halves away from zero as in JavaScript's toFixed."""
     rounded = Decimal(abs(float(number))).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP, _DIGITS)
     return ("−" if number < 0 and rounded != 0 else "") + f"{rounded:,}"
 
@@ -55,7 +54,7 @@ def typed(number: float) -> str:
 
 
 def price(number: float) -> str:
-    """A price as it was given, with all its digits and thousands apart.
+    """A price as it was given, with all its digits and thousands separated.
 
     Examples
     --------
@@ -96,9 +95,9 @@ def significant(number: float, digits: int = 3) -> str:
 
 
 def out_of_100(found: MetricInterval, about: str = "") -> str:
-    """How many of 100, as said in a sentence: as fine as its range, and not 0 or 100 where it is neither.
+    """How many of 100, for a sentence: as precise as its range, and not 0 or 100 where it is neither.
 
-    `about` is said first where the figure is not a bound already.
+    `about` comes first unless the figure is a bound.
 
     Examples
     --------
@@ -148,18 +147,22 @@ def rows_of(count: float) -> str:
     return f"{amount(count)} {plural(count, 'row', 'rows')}"
 
 
-def cut(text: Any, most: int = 60) -> str:
+def cut(text: object, most: int = 60) -> str:
     """A text of at most so many characters, in one line."""
     words = " ".join(str(text).split())
     return words if len(words) <= most else words[: most - 1].rstrip() + "…"
 
 
-def name_of(label: Any) -> str:
+def name_of(label: object) -> str:
     """A label as it is shown."""
     return cut(label.item() if isinstance(label, np.generic) else label, 40)
 
 
-def value(cell: Any, most: int = 40) -> str:
+def quoted(label: object) -> str:
+    return f"“{name_of(label)}”"
+
+
+def value(cell: object, most: int = 40) -> str:
     """A cell of a table."""
     if pd.api.types.is_scalar(cell) and pd.isna(cell):
         return "missing"

@@ -1,0 +1,84 @@
+"""How every figure is drawn: its axes, reference lines and legend, and styles that a user may replace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import ArrayLike
+
+from .colours import BLACK, OTHERS
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "check_matplotlib", "get_axes", "has_label", "hide_frame", "legend_above", "next_color", "reference", "style",
+]  # fmt: skip
+
+# Properties that have two names in matplotlib: a user's "lw" must replace our "linewidth".
+_ALIASES = {"c": "color", "ls": "linestyle", "lw": "linewidth", "ms": "markersize", "mec": "markeredgecolor",
+            "mfc": "markerfacecolor", "mew": "markeredgewidth", "ec": "edgecolor", "fc": "facecolor",
+            "ds": "drawstyle"}  # fmt: skip
+
+
+def check_matplotlib() -> Any:
+    """matplotlib.pyplot, or one sentence."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("The displays draw with matplotlib: install it with `pip install matplotlib`.") from error
+    return plt
+
+
+def get_axes(ax: Axes | None) -> Axes:
+    """The given axes, or those of a new figure that makes room for a legend outside of them."""
+    plt = check_matplotlib()
+    if ax is None:
+        _, ax = plt.subplots(layout="constrained")
+    return hide_frame(ax)
+
+
+def hide_frame(ax: Axes) -> Axes:
+    """Hide the lines at the top and at the right."""
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    return ax
+
+
+def style(given: dict[str, Any], **defaults: object) -> dict[str, Any]:
+    """Our keyword arguments for an artist, replaced by those that were given."""
+    return {**defaults, **{_ALIASES.get(key, key): value for key, value in given.items()}}
+
+
+def has_label(ax: Axes, label: str) -> bool:
+    """Whether the axes hold an artist with this label."""
+    return label in ax.get_legend_handles_labels()[1]
+
+
+def reference(ax: Axes, x: ArrayLike, y: ArrayLike, color: str, label: str, linestyle: str = "--") -> None:
+    """A line to compare with, drawn once however many curves share the axes."""
+    if not has_label(ax, label):
+        width = 1.2 if linestyle == "--" else 1.0
+        ax.plot(x, y, color=color, linewidth=width, linestyle=linestyle, label=label)
+
+
+def next_color(ax: Axes) -> str:
+    """Another colour for each curve on the same axes; dashed and dotted lines are references."""
+    curves = sum(line.get_linestyle() == "-" for line in ax.lines)
+    palette = [BLACK, *OTHERS]
+    return palette[curves % len(palette)]
+
+
+def legend_above(ax: Axes, handles: Iterable[Artist] | None = None, title: str | None = None) -> None:
+    """A legend over the axes, where it covers no data, in as many columns as their width allows."""
+    handles = ax.get_legend_handles_labels()[0] if handles is None else list(handles)
+    for columns in range(min(4, len(handles)), 0, -1):
+        legend = ax.legend(
+            handles=handles, ncols=columns, title=title, loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False,
+            fontsize="small", title_fontsize="medium", alignment="left", borderaxespad=0.2, columnspacing=1.2,
+            handlelength=1.6,
+        )  # fmt: skip
+        if columns == 1 or legend.get_window_extent().width <= 1.04 * ax.get_window_extent().width:
+            return
