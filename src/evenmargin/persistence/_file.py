@@ -20,7 +20,7 @@ __all__ = [
     "unpacked", "whole", "zipped",
 ]  # fmt: skip
 
-FORMAT = 1
+FORMAT = 2  # 1 was of versions before the first release: types under the names of modules
 MANIFEST, SCHEMA = "evenmargin.json", "schema.json"
 _SEAL = re.compile(rb"evenmargin-model (\d{1,6}) sha256:([0-9a-f]{64})\Z")
 _MEMBER = re.compile(r"evenmargin\.json|schema\.json|[0-9]{1,9}\.(npy|npz|bin)")
@@ -123,7 +123,12 @@ def _verified(path: Path) -> bytes:
     body = memoryview(content)[: -len(found[0])]
     if hashlib.sha256(body).hexdigest().encode() != found[2]:
         raise ModelFileError(f"{path} is damaged, its checksum is wrong: copy it again, or save the model again.")
-    if int(found[1]) != FORMAT:
+    if int(found[1]) < FORMAT:
+        raise ModelFileError(
+            f"{path} was written before the first release of evenmargin (format {int(found[1])}), and this version "
+            f"reads format {FORMAT}: fit the model again, and save it."
+        )
+    if int(found[1]) > FORMAT:
         raise ModelFileError(
             f"{path} was written by {_writer(content)} (format {int(found[1])}), and this is evenmargin {__version__}, "
             f"which reads format {FORMAT}: upgrade evenmargin."

@@ -10,7 +10,8 @@ from typing import Any
 from ._audit import Audit, parsed_schema
 from ._file import SCHEMA, ModelFileError, members_of, opened, require, said, whole, zipped
 from ._manifest import Manifest, differing, newer, parsed_manifest
-from ._trusted import OURS, Untrusted, full_name, listed, names_of
+from ._trusted import LISTED, Untrusted, listed, names_of
+from .types import file_name, full_name
 
 __all__ = ["built", "load", "load_with_manifest", "read_manifest"]
 
@@ -107,7 +108,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     >>> from evenmargin.persistence import read_manifest, save
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     read_manifest(save(LinearSVM(), Path(folder) / "machine.skops")).model
-    'evenmargin.linear.LinearSVM'
+    'evenmargin.persistence.types.LinearSVM'
     """
     with opened(path) as content:
         return parsed_manifest(content)
@@ -129,8 +130,9 @@ def _loaded(path: str | os.PathLike[str], trusted: Iterable[str | Callable[..., 
             raise ModelFileError(
                 f"{path} was written by {versions}, which cannot read it ({said(error)}): upgrade evenmargin."
             ) from error
-        if full_name(type(model)) != manifest.model:
-            raise ModelFileError(f"{path} holds a {full_name(type(model))} and says that it is a {manifest.model}.")
+        held = file_name(full_name(type(model)))
+        if held != manifest.model:
+            raise ModelFileError(f"{path} holds a {held} but says that it holds a {manifest.model}.")
         others = differing(manifest)
     if others:
         warnings.warn(
@@ -166,7 +168,7 @@ def built(content: bytes, known: frozenset[str]) -> Any:
     audit.look(schema)
     if audit.untrusted:
         raise Untrusted(audit.untrusted)
-    trusted = sorted(audit.names & (known | OURS))
+    trusted = sorted(audit.names & (known | LISTED))
     plain = zipped(members, {})
     del members, schema, audit  # skops will hold them once more
     try:

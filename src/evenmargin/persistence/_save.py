@@ -12,7 +12,8 @@ from ._canonical import canonical
 from ._file import MANIFEST, ModelFileError, said, sealed
 from ._load import built
 from ._manifest import written_manifest
-from ._trusted import Untrusted, full_name, listed, names_of
+from ._trusted import Untrusted, listed, names_of
+from .types import full_name
 
 __all__ = ["save"]
 
