@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,26 +114,8 @@ class Taker:
             self.matcher.finish()
 
 
-def _import_skops() -> None:
-    """Import skops without torch: it walks through scikit-learn, where one module imports torch, for two seconds."""
-
-    class Hidden:
-        @staticmethod
-        def find_spec(name: str, *_: Any) -> None:
-            if name.split(".")[0] == "torch":
-                raise ModuleNotFoundError(name=name)
-
-    finder: Any = Hidden
-    sys.meta_path.insert(0, finder)
-    try:
-        import skops.io  # noqa: F401
-    finally:
-        sys.meta_path.remove(finder)
-
-
 def open_model(path: Path) -> Loaded:
     """Load a model file; nothing in it is run."""
-    _import_skops()
     model, manifest = persistence.load_with_manifest(path)
     if not (hasattr(model, "predict") and hasattr(model, "classes_")):
         raise InputError(f"{path} holds a {type(model).__name__}, which is no fitted classifier.")

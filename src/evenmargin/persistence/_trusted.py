@@ -36,8 +36,8 @@ TRUSTED: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *_all_in("sklearn.metrics._scorer", "_PassthroughScorer _Scorer"),
             *_all_in(
                 "sklearn.model_selection._split",
-                "GroupKFold KFold RepeatedKFold RepeatedStratifiedKFold ShuffleSplit StratifiedGroupKFold StratifiedKFold "
-                "StratifiedShuffleSplit TimeSeriesSplit",
+                "GroupKFold KFold RepeatedKFold RepeatedStratifiedKFold ShuffleSplit StratifiedGroupKFold "
+                "StratifiedKFold StratifiedShuffleSplit TimeSeriesSplit",
             ),
             *_all_in("sklearn.utils._metadata_requests", "MetadataRequest MethodMetadataRequest"),
         ),
