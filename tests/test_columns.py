@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from test_reading import WRITERS
 
 from evenmargin import EvenMarginClassifier
-from evenmargin._tables.encoder import is_number
+from evenmargin._tables.encoder import becomes_number
 from evenmargin.cli._columns import Column, Matcher, Schema, labels, prepare
 from evenmargin.cli._reading import InputError, fingerprint, open_table
 
@@ -273,7 +273,7 @@ def test_kinds_are_those_of_the_classifier():
         "coded": "category", "local": "date",
     }  # fmt: skip
     for column in ready.schema.columns:
-        assert is_number(ready.X[column.name]) == (column.kind != "category")
+        assert becomes_number(ready.X[column.name]) == (column.kind != "category")
         assert ready.X[column.name].dtype == {"number": "f8", "date": "M8[ns]", "category": object}[column.kind]
     assert ready.X["coded"].isin(["3", "4"]).all()
     assert ready.X["local"].iloc[0] == pd.Timestamp("2024-02-29 23:00")  # in UTC

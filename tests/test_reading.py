@@ -21,7 +21,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from evenmargin.cli._reading import MISSING, InputError, _lines, fingerprint, near, open_table, quoted
+from evenmargin._tables.kinds import GAPS
+from evenmargin._util.sentences import near, quoted
+from evenmargin.cli._reading import InputError, _lines, fingerprint, open_table
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is part of the test extra")
 
@@ -656,7 +658,7 @@ def test_damaged_parquet_and_arrow_give_a_frame_or_a_sentence(write, name, place
     frame_or_sentence(write(bytes(content), "data"))
 
 
-cells = st.text('abé. ,;|\t"\n', max_size=4).filter(lambda word: word not in MISSING and word[0] != " ")
+cells = st.text('abé. ,;|\t"\n', max_size=4).filter(lambda word: word not in GAPS and word[0] != " ")
 
 
 @fuzz

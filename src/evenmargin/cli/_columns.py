@@ -23,9 +23,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .._tables.content import PLURAL, content_of, lost_note
+from .._util.sentences import hint, near, quoted
 from .._util.typing import Mask
-from ._content import PLURAL, content_of, lost_note
-from ._reading import InputError, hint, near, quoted
+from ._reading import InputError
 from ._schema import AS_ASKED, Column, Schema
 from ._target import Answer, labels
 
@@ -227,6 +228,10 @@ class Matcher:
 
     def _as(self, column: Column, values: pd.Series) -> pd.Series:
         content = content_of(values, column.kind)
+        if content.kind == "nested":
+            raise InputError(
+                f"Column {column.name!r} held {PLURAL[column.kind]} when the model was fitted, and now lists or bytes."
+            )
         self._values[column.name] += content.count
         if content.lost:
             self._lost[column.name] += content.lost.total()

@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 
 from .. import persistence
+from .._util.sentences import quoted
 from ._columns import Matcher, Schema
-from ._reading import InputError, TableFile, quoted
+from ._reading import InputError, TableFile
 
 __all__ = ["Loaded", "open_model"]
 

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._util.files import check_place
+from .._util.sentences import quoted
 from .._util.typing import Mask
 from ..auto import EvenMarginClassifier
 from ..operating import get_objective
@@ -19,7 +20,7 @@ from ._arguments import parse_prices
 from ._columns import labels
 from ._fit import digest, made_by, take_weights
 from ._models import Loaded, open_model
-from ._reading import InputError, open_table, quoted
+from ._reading import InputError, open_table
 from ._voice import Voice
 
 __all__ = ["report"]

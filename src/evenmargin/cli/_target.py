@@ -10,9 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .._tables.content import TRUTH, as_number, coded
+from .._tables.kinds import declared_kind
+from .._util.sentences import hint, near, quoted
 from .._util.typing import Index, Mask
-from ._content import TRUTH, as_number, coded, own_kind
-from ._reading import InputError, hint, near, quoted
+from ._reading import InputError
 from ._schema import Schema
 
 __all__ = ["Answer", "labels"]
@@ -62,7 +64,7 @@ class Answer:
 
 def _label_words(column: pd.Series) -> tuple[Index, list[str], str]:
     """Labels by code, and whether they are truth values, whole numbers or text; 1 and 1.0 are one label."""
-    if own_kind(column) == "nested":
+    if declared_kind(column) in ("nested", "complex"):
         raise InputError(f"The target {column.name!r} holds lists or bytes: a column with one label a row is wanted.")
     codes, words = coded(column)
     values = np.array([as_number(word) for word in words])

@@ -9,16 +9,16 @@ from typing import NoReturn
 
 import pandas as pd
 
-from ._sentences import InputError, quoted
+from ..._util.sentences import quoted
 
-__all__ = ["CELLS", "MISSING", "ROWS", "TableFile", "all_different"]
-
-# Words that mean "no value", in every format.
-_GAPS = "NA,N/A,n/a,<NA>,#NA,#N/A,#N/A N/A,NULL,null,None,NaN,nan,-NaN,-nan,1.#IND,-1.#IND,1.#QNAN,-1.#QNAN"
-MISSING = frozenset(["", *_GAPS.split(",")])
+__all__ = ["CELLS", "ROWS", "InputError", "TableFile", "all_different"]
 
 CELLS = 4_000_000  # of a piece of a Parquet file
 ROWS = 100_000
+
+
+class InputError(ValueError):
+    """A file or a table that cannot be used; one sentence that says why and what to do."""
 
 
 class TableFile(ABC):

@@ -19,7 +19,8 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
-from ._sentences import InputError, near, quoted
+from ..._util.sentences import near, quoted
+from ._base import InputError
 
 __all__ = ["CHUNK", "Source", "need_pyarrow"]
 

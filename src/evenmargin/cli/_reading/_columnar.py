@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ._base import CELLS, ROWS, TableFile, all_different
+from ._base import CELLS, ROWS, InputError, TableFile, all_different
 from ._bytes import Source, need_pyarrow
-from ._sentences import InputError
 
 __all__ = ["ArrowFile"]
 

@@ -12,10 +12,9 @@ import numpy as np
 import pandas as pd
 
 from ..._util.typing import MatrixLike, VectorLike
-from ._base import CELLS, ROWS, TableFile
+from ._base import CELLS, ROWS, InputError, TableFile
 from ._bytes import CHUNK, Source
 from ._lines import LONGEST, endless, utf8
-from ._sentences import InputError
 
 __all__ = ["LibsvmFile"]
 

@@ -15,7 +15,7 @@ from typing import NoReturn
 import numpy as np
 
 from ..._util.typing import Index
-from ._sentences import InputError
+from ._base import InputError
 
 __all__ = ["LONGEST", "blocks", "endless", "read_header", "utf8"]
 

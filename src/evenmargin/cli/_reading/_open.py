@@ -6,11 +6,10 @@ import codecs
 import re
 from contextlib import suppress
 
-from ._base import TableFile
+from ._base import InputError, TableFile
 from ._bytes import Source
 from ._columnar import ArrowFile
 from ._libsvm import LibsvmFile
-from ._sentences import InputError
 from ._text import TextFile
 
 __all__ = ["open_table"]

@@ -11,17 +11,17 @@ from typing import Any
 
 import pandas as pd
 
-from ._base import MISSING, ROWS, TableFile, all_different
+from ..._tables.kinds import GAPS
+from ._base import ROWS, InputError, TableFile, all_different
 from ._bytes import Source
 from ._lines import blocks, read_header, utf8
 from ._numbers import Style
-from ._sentences import InputError
 
 __all__ = ["TextFile"]
 
 _PARSED = 4 << 20  # bytes of text that pandas gets at a time when reading in pieces
 _SLICE = 1 << 18  # bytes that pandas asks for at a time
-_GAPS = sorted(MISSING)
+_GAPS = sorted(GAPS)
 
 # pandas 3.1 reads every float as Python does and deprecates the option that older ones need for it.
 _ROUND_TRIP = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
