@@ -48,7 +48,7 @@ def declared_kind(column: pd.Series) -> str:
     --------
     >>> import pandas as pd
     >>> from evenmargin._tables.kinds import declared_kind
-    >>> [declared_kind(pd.Series(values)) for values in ([1, True], ["1", "2"], [pd.Timestamp("2024-01-31")], [[1, 2]])]
+    >>> [declared_kind(pd.Series(values)) for values in ([1, 2], ["1", "2"], [pd.Timestamp("2024-01-31")], [[1, 2]])]
     ['number', 'text', 'date', 'nested']
     """
     kind = column.dtype
