@@ -24,7 +24,7 @@ from .._util.typing import Array, Index, Mask
 from ..auto import EvenMarginClassifier
 from ..operating import Objective, choose_threshold, get_objective
 from ._arguments import parse_objective, parse_time
-from ._fit import Source, figure, learn
+from ._fit import TrainingTable, figure, learn
 from ._reading import InputError
 from ._voice import STOPPED, Voice
 from ._writing import check_ending, writing
@@ -123,15 +123,16 @@ class Trial:
 
 
 def compare(
-    voice: Voice, source: Source, *, objective: str, time_budget: str, folds: int, tune: bool, only: list[str],
-    out: Path | None, seed: int, jobs: int | None,
+    voice: Voice, *, objective: str, time_budget: str, folds: int, tune: bool, only: list[str] | None,
+    out: Path | None, seed: int, jobs: int | None, **table: Any,
 ) -> None:  # fmt: skip
     """Fit every classifier on every fold, and show them, best first."""
+    source = TrainingTable(**table)
     goal, seconds = parse_objective(objective), parse_time(time_budget)
     if out is not None:
         check_place(out, source.data)
         check_ending(out)
-    peers = _chosen(only)
+    peers = _chosen(only or [])
     lesson = learn(voice, source)
     y = np.asarray(lesson.y == lesson.positive)
     folds = _folds(voice, y, folds)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from ._columns import AS_ASKED, Schema, prepare
 from ._reading import InputError, fingerprint, open_table
 from ._voice import Voice
 
-__all__ = ["Lesson", "Source", "digest", "figure", "fit", "learn", "made_by", "take_weights", "tell_estimates"]
+__all__ = ["Lesson", "TrainingTable", "digest", "figure", "fit", "learn", "made_by", "take_weights", "tell_estimates"]
 
 TITLES = {
     "gmean": "G-mean",
@@ -36,14 +37,14 @@ TITLES = {
 
 
 @dataclass(frozen=True)
-class Source:
-    """Which table, and how to read it."""
+class TrainingTable:
+    """Which table to learn from, and how to read it."""
 
     data: str
     target: str
     positive: str | None = None
-    drop: list[str] = field(default_factory=list)
-    keep: list[str] = field(default_factory=list)
+    drop: Sequence[str] | None = None
+    keep: Sequence[str] | None = None
     weight: str | None = None
     encoding: str = "utf-8"
     separator: str | None = None
@@ -63,12 +64,12 @@ class Lesson:
     ids: NDArray[Any] | None
 
 
-def learn(voice: Voice, source: Source) -> Lesson:
+def learn(voice: Voice, source: TrainingTable) -> Lesson:
     """Read a table and see what can be learned from it."""
     with voice.busy(f"reading {source.data}"):
         file = open_table(source.data, encoding=source.encoding, separator=source.separator)
         frame, weight = take_weights(file.read(), source.weight, file.name, source.target)
-        ready = prepare(frame, source.target, source.positive, drop=source.drop, keep=source.keep)
+        ready = prepare(frame, source.target, source.positive, drop=source.drop or (), keep=source.keep or ())
     notes, schema = [*file.notes, *ready.notes], replace(ready.schema, decimal_comma=file.decimal_comma)
     for note in notes:
         voice.note(note)
@@ -109,10 +110,11 @@ def take_weights(
 
 
 def fit(
-    voice: Voice, source: Source, *, objective: str, time_budget: str, model: Path | None, report: Path | None,
-    seed: int, jobs: int | None,
+    voice: Voice, *, objective: str, time_budget: str, model: Path | None, report: Path | None, seed: int,
+    jobs: int | None, **table: Any,
 ) -> None:  # fmt: skip
     """Learn, say what to expect, and keep the model and the report where that is asked for."""
+    source = TrainingTable(**table)
     goal, seconds = parse_objective(objective), parse_time(time_budget)
     places = [place for place in (model, report) if place is not None]
     for place in places:

@@ -24,7 +24,7 @@ _PIECE = 1_000, 100_000  # rows of it, at least and at most
 
 
 def predict(
-    voice: Voice, path: Path, data: str, *, out: Path | None, threshold: float | None, keep: list[str],
+    voice: Voice, path: Path, data: str, *, out: Path | None, threshold: float | None, keep: list[str] | None,
     encoding: str, separator: str | None,
 ) -> None:  # fmt: skip
     """Score a table and write a row for each of its rows."""
@@ -38,7 +38,7 @@ def predict(
     loaded = open_model(path)
     judge = Judge(loaded, threshold)
     file = open_table(data, encoding=encoding, separator=separator)
-    keep = list(dict.fromkeys(keep))
+    keep = list(dict.fromkeys(keep or ()))
     unknown = [name for name in keep if name not in file.columns]
     if unknown:
         raise InputError(f"{file.name} has no column {unknown[0]!r} to keep.")
