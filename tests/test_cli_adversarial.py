@@ -177,7 +177,7 @@ def test_sums_are_not_taken_for_ids(tmp_path, write):
     """They are numbers, or it is said how to write them."""
     amounts = np.random.default_rng(0).lognormal(6, 1, 200)
     values, said = learnt(tmp_path, [write(amount) for amount in amounts])
-    assert (values is not None and values.dtype.kind == "f") or "are to be written" in said
+    assert (values is not None and values.dtype.kind == "f") or re.search("write (numbers|dates) like", said)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_sums_are_not_taken_for_ids(tmp_path, write):
 def test_sums_with_commas_or_signs_are_not_taken_for_ids(tmp_path, write):
     amounts = np.random.default_rng(0).lognormal(6, 1, 200)
     values, said = learnt(tmp_path, [write(amount) for amount in amounts], separator=",", beside="3")
-    assert (values is not None and values.dtype.kind == "f") or "are to be written" in said
+    assert (values is not None and values.dtype.kind == "f") or re.search("write (numbers|dates) like", said)
 
 
 def test_percentages_are_numbers_or_spoken_of(tmp_path):

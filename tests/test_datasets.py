@@ -203,13 +203,13 @@ def test_the_cache_is_in_the_platforms_folder(monkeypatch, tmp_path, platform, v
 def test_a_truncated_file_is_named(tmp_path):
     path = put(tmp_path, "sonar", stored("sonar")) / "sonar.npz"
     path.write_bytes(path.read_bytes()[:-300])
-    with pytest.raises(ValueError, match=rf"^{re.escape(str(path))} is damaged or no npz file \(\w+\): replace it"):
+    with pytest.raises(ValueError, match=rf"^{re.escape(str(path))} is damaged or not an npz file \(\w+\): replace it"):
         datasets.load("sonar", folder=tmp_path)
 
 
 def test_a_file_with_a_pickle_in_it_is_refused(tmp_path):
     (tmp_path / "sonar.npz").write_bytes(pickle.dumps({"X": 1}))
-    with pytest.raises(ValueError, match=r"sonar\.npz is damaged or no npz file"):
+    with pytest.raises(ValueError, match=r"sonar\.npz is damaged or not an npz file"):
         datasets.load("sonar", folder=tmp_path)
 
 

@@ -120,7 +120,7 @@ def test_notes_that_are_no_json_are_refused(notes, tmp_path):
 @pytest.mark.parametrize("notes", [None, [], ["target"], "target", 3, True], ids=str)
 def test_notes_that_a_forger_made_no_dict_are_refused(notes, model_file, tmp_path):
     assert saying(
-        forge(model_file, tmp_path, manifest=lambda stated: {**stated, "notes": notes}), "its notes are no dict"
+        forge(model_file, tmp_path, manifest=lambda stated: {**stated, "notes": notes}), "its notes are not a dict"
     )
 
 
@@ -327,7 +327,7 @@ def test_a_type_of_a_newer_version_says_to_upgrade(package, small_file, tmp_path
 
 @pytest.mark.parametrize("package", UNKNOWN)
 def test_a_type_that_is_unknown_to_the_same_version_is_just_not_trusted(package, small_file, tmp_path):
-    with pytest.raises(ModelFileError, match=r"holds what is not trusted \(.*\.later\.Machine\), so nothing"):
+    with pytest.raises(ModelFileError, match=r"holds types that are not trusted \(.*\.later\.Machine\), so nothing"):
         load(forge(small_file, tmp_path, schema=asking_for(*UNKNOWN[package][0])))
 
 
@@ -335,7 +335,7 @@ def test_your_own_type_in_a_file_of_a_newer_version_is_still_yours_to_trust(smal
     path = forge(
         small_file, tmp_path, schema=asking_for("shop.features", "Ratio"), manifest=version("evenmargin", "99.0.0")
     )
-    with pytest.raises(ModelFileError, match=r"not trusted \(shop\.features\.Ratio\).*name it in trusted="):
+    with pytest.raises(ModelFileError, match=r"not trusted \(shop\.features\.Ratio\).*name them in trusted="):
         load(path)
 
 

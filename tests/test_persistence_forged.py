@@ -207,7 +207,7 @@ def test_a_name_that_the_user_trusts_is_still_no_type_of_keys(small_file, tmp_pa
     def change(schema):
         schema["content"]["content"]["memory"] = keyed("a", node("TypeNode", "marker_module", "run"))
 
-    with pytest.raises(ModelFileError, match="a dict of it has odd keys"):
+    with pytest.raises(ModelFileError, match="a dict in it has keys of unknown types"):
         load(forge(small_file, tmp_path, schema=change), trusted=["marker_module.run"])
     assert marks() == []
 

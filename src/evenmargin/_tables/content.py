@@ -76,7 +76,7 @@ class Content:
         gaps = values < 0 if self.words is not None else np.isnat(values) if self.kind == "date" else np.isnan(values)
         known = values[~gaps]
         if not known.size:
-            return "no value"
+            return "no values"
         return "only one value" if known.size == values.size and (known == known[0]).all() else ""
 
     def identity(self, name: str) -> str:
@@ -91,7 +91,7 @@ class Content:
         if not (known == np.floor(known)).all() or np.unique(known).size < known.size:
             return ""
         if known.size >= _ID_ROWS and np.ptp(known) + 1 <= known.size / _SHARE:
-            return "numbers that count the rows"
+            return "consecutive numbers, one for each row"
         return "every value is different, and it is named like an id" if _named_like_id(name) else ""
 
     def remarks(self, name: str) -> list[str]:
@@ -99,7 +99,7 @@ class Content:
         if self.lost:
             return [lost_note(name, self.kind, self.lost.total(), self.lost)]
         badly = self._badly_written() or self._mixed()
-        return [f"Column {name!r} is taken as words: {badly}."] if badly else []
+        return [f"Column {name!r} is read as words: {badly}."] if badly else []
 
     def _badly_written(self) -> str:
         """How to write what was meant as a number or as a date, if that is so."""
@@ -111,7 +111,7 @@ class Content:
             # Of 980 and 1,037 only one is badly written.
             badly = next((word for word in such if np.isnan(as_number(word))), None)
             if badly is not None and len(such) >= _SHARE * len(some):
-                return f"{what} like {badly!r} are to be written {form}"
+                return f"write {what} like {badly!r} as {form}"
         return ""
 
     def _mixed(self) -> str:
@@ -124,7 +124,7 @@ class Content:
         if not (1 - _SHARE) * self.count < others.total() <= self.count / 2:
             return ""
         shown = quoted(word for word, _ in others.most_common(3))
-        return f"{others.total():,} of its {self.count:,} values are no numbers, such as {shown}"
+        return f"{others.total():,} of its {self.count:,} values are not numbers, such as {shown}"
 
 
 def content_of(column: pd.Series, kind: str | None = None) -> Content:

@@ -129,7 +129,7 @@ def prepare(
                 kept[name] = content
                 notes += content.remarks(name)
     if not kept:
-        raise InputError(f"No column is left to learn from beside {target!r}: {_why(left_out)}.")
+        raise InputError(f"No column is left to learn from besides {target!r}: {_why(left_out)}.")
     columns = tuple(Column(name, content.kind) for name, content in kept.items())
     X = pd.DataFrame({name: content.series(rows) for name, content in kept.items()})
     wanted = answer.label(answer.positive)
@@ -285,7 +285,7 @@ def _telling_notes(X: pd.DataFrame, found: Mask, target: str) -> list[str]:
             telling = len(values) <= _TELLING and bool(np.isin(share, (0, 1)).all())
         if telling:
             notes.append(
-                f"Column {name!r} alone tells {target!r} in every row: if it is not known beforehand, leave it out "
-                f"(--drop {name})."
+                f"Column {name!r} alone determines {target!r} in every row: if it is not known in advance, leave it "
+                f"out (--drop {name})."
             )
     return notes

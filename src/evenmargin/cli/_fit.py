@@ -104,7 +104,7 @@ def take_weights(
     if wrong.size:
         value = frame[column].iloc[wrong[0]]
         raise InputError(
-            f"Column {column!r} for --weight has {value!r} in row {wrong[0] + 1}: weights are numbers from 0."
+            f"Column {column!r} for --weight has {value!r} in row {wrong[0] + 1}: weights are numbers of at least 0."
         )
     return frame.drop(columns=column), weight
 
@@ -120,7 +120,7 @@ def fit(
     for place in places:
         check_place(place, source.data)
     if len({place.resolve() for place in places}) < len(places):
-        raise InputError(f"{model} is named for the model and for the report: give each a file of its own.")
+        raise InputError(f"{model} is given for the model and for the report: give each a file of its own.")
     lesson = learn(voice, source)
     machine = EvenMarginClassifier(
         goal, time_budget=seconds, pos_label=lesson.positive, random_state=seed, n_jobs=jobs, verbose=int(voice.lively)
@@ -149,7 +149,7 @@ def fit(
         voice.facts["report"] = str(report)
         voice.say(f"report: {report}")
     if model is None and report is None:
-        voice.note("Nothing was kept: --model out.skops keeps the model, --report out.html a report.")
+        voice.note("Nothing was saved: --model out.skops saves the model, --report out.html writes a report.")
 
 
 def digest(X: pd.DataFrame, y: NDArray[Any]) -> str:
@@ -187,10 +187,10 @@ def tell_estimates(voice: Voice, machine: EvenMarginClassifier, positives: int) 
         value, low, high = (f"{1000.0 * own:,.0f}" for own in cost)
         rows.append(("cost of 1,000 rows", value, f"{low} to {high}"))
     title = (
-        f"{' '.join(str(machine.pos_label_).split())}: {(tp + fn) / (tp + fn + fp + tn):.2%} of the rows, called so "
+        f"{' '.join(str(machine.pos_label_).split())}: {(tp + fn) / (tp + fn + fp + tn):.2%} of the rows, flagged "
         f"above a probability of {machine.probability_threshold_:.3g} (for {machine.objective_})"
     )
-    voice.table(["to expect of new rows", "", "95 % interval"], rows, title=title)
+    voice.table(["expected on new rows", "", "95 % interval"], rows, title=title)
 
 
 def figure(value: float) -> str:

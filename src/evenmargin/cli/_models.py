@@ -119,9 +119,9 @@ def open_model(path: Path) -> Loaded:
     """Load a model file; nothing in it is run."""
     model, manifest = persistence.load_with_manifest(path)
     if not (hasattr(model, "predict") and hasattr(model, "classes_")):
-        raise InputError(f"{path} holds a {type(model).__name__}, which is no fitted classifier.")
+        raise InputError(f"{path} holds a {type(model).__name__}, which is not a fitted classifier.")
     notes = manifest.notes
     for name, kind in _NOTES.items():
         if name in notes and not isinstance(notes[name], kind):
-            raise InputError(f"{path} has notes that evenmargin fit has not written: fit the model again.")
+            raise InputError(f"{path} has notes that evenmargin fit did not write: fit the model again.")
     return Loaded(path, model, manifest, Schema.from_notes(notes["table"]) if "table" in notes else None)

@@ -30,7 +30,7 @@ def predict(
     """Score a table and write a row for each of its rows."""
     started = time.perf_counter()
     if voice.json and (out is None or str(out) == "-"):
-        raise InputError("--json needs --out: scores and JSON do not go together on standard output.")
+        raise InputError("--json needs --out: scores and JSON cannot both go to standard output.")
     out = None if out is None or str(out) == "-" else out
     if out is not None:
         check_place(out, path, data)
@@ -43,7 +43,7 @@ def predict(
     if unknown:
         raise InputError(f"{file.name} has no column {unknown[0]!r} to keep.")
     if taken := set(keep) & {"prediction", "probability", "score"}:
-        raise InputError(f"--keep {min(taken)}: the scores have a column of that name; give yours another one.")
+        raise InputError(f"--keep {min(taken)}: the scores have a column of that name, so rename yours.")
     take, columns = loaded.taker(file), loaded.columns(file.columns, keep)
     beside = [name for name in keep if name not in columns]
     size = int(np.clip(_VALUES // (len(columns) + len(beside)), *_PIECE))
@@ -60,7 +60,7 @@ def predict(
         voice.note(note)
     voice.done = True
     seconds = time.perf_counter() - started
-    share = f"{called:,} of {rows:,} rows are called {judge.positive}" if judge.two else f"{rows:,} rows"
+    share = f"{called:,} of {rows:,} rows are classified as {judge.positive}" if judge.two else f"{rows:,} rows"
     voice.say(f"{share}; {seconds:.1f} s.", aside=True)
     if out is not None:
         voice.say(f"scores: {out}", aside=True)
@@ -91,7 +91,9 @@ class Judge:
             except ValueError as error:
                 if "contains NaN" not in str(error):
                     raise
-                raise InputError("The table has missing values, and this model takes none: fill them in.") from None
+                raise InputError(
+                    "The table has missing values, which this model does not take: fill them in."
+                ) from None
         if self.threshold is not None:
             own = columns["probability" if self.probable else "score"] > self.threshold
             codes = np.where(own == (self.classes[1] == self.positive), 1, 0)
@@ -125,7 +127,7 @@ class Judge:
         if not self.two:
             raise InputError(f"--threshold is for two classes, and this model has {self.classes.size}.")
         if not np.isfinite(threshold):
-            raise InputError(f"--threshold {threshold} is no number to compare with.")
+            raise InputError(f"--threshold {threshold} is not a number to compare with.")
         if not (self.probable or self.scored):
             raise InputError("--threshold needs a model with probabilities or scores, and this one has neither.")
         if self.probable and not 0 <= threshold <= 1:

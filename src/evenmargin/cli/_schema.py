@@ -105,4 +105,4 @@ class Schema:
                 {str(name): tuple(map(str, words)) for name, words in notes.get("vocabulary", {}).items()},
             )
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise InputError("The model's notes about its table cannot be read: fit it again.") from None
+            raise InputError("The notes on the table in the model file cannot be read: fit the model again.") from None

@@ -88,7 +88,7 @@ def read(path: Path, *, columns: int, needs: tuple[str, ...]) -> Arrays:
         raise
     except Exception as error:  # a damaged zip archive fails in many ways: OSError, BadZipFile, zlib.error, EOFError …
         raise ValueError(
-            f"{path} is damaged or no npz file ({type(error).__name__}): replace it, or delete it to look elsewhere."
+            f"{path} is damaged or not an npz file ({type(error).__name__}): replace it, or delete it to look elsewhere."
         ) from error
     if fault := _fault(arrays, columns, needs):
         raise ValueError(f"{path} {fault}: replace it, or delete it to look elsewhere.")

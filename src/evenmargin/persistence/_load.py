@@ -150,8 +150,8 @@ def _refusal(names: set[str], manifest: Manifest) -> str:
         if versions and unknown:
             return f"was written {way} {versions}, which does not know {listed(unknown)}: upgrade {package}."
     return (
-        f"holds what is not trusted ({listed(names)}), so nothing of it was built: "
-        "if this is your own code, name it in trusted=."
+        f"holds types that are not trusted ({listed(names)}), so nothing was built: "
+        "if they are your own code, name them in trusted=."
     )
 
 
@@ -163,7 +163,7 @@ def built(content: bytes, known: frozenset[str]) -> Any:
 
     members = members_of(content)
     schema = parsed_schema(members[SCHEMA])
-    require(whole(schema["protocol"]) >= 2, "it is of an old skops protocol")  # whose readers are laxer
+    require(whole(schema["protocol"]) >= 2, "it has an old skops protocol")  # whose readers are laxer
     audit = Audit(members, known)
     audit.look(schema)
     if audit.untrusted:

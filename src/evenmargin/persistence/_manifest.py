@@ -81,11 +81,11 @@ def written_manifest(model: Any, notes: dict[str, Any] | None) -> bytes:
 def parsed_manifest(content: bytes) -> Manifest:
     """The manifest of a verified file."""
     stated = json.loads(members_of(content, only=MANIFEST)[MANIFEST])
-    require(re.fullmatch(r"[\w.]{1,200}", stated["model"]) is not None, "the name of its class is none")
+    require(re.fullmatch(r"[\w.]{1,200}", stated["model"]) is not None, "the name of its type is not one")
     require({"evenmargin", "scikit-learn"} <= set(stated["versions"]), "it does not say who wrote it")
     for text in (*stated["versions"], *stated["versions"].values()):
-        require(re.fullmatch(r"[\w.+-]{1,50}", text) is not None, "a version of it is none")
-    require(isinstance(stated["notes"], dict), "its notes are no dict")
+        require(re.fullmatch(r"[\w.+-]{1,50}", text) is not None, "a version in it is not one")
+    require(isinstance(stated["notes"], dict), "its notes are not a dict")
     moment = datetime.fromisoformat(stated["saved"]).isoformat()
     return Manifest(stated["model"], moment, stated["versions"], stated["notes"], whole(stated["format"]))
 

@@ -152,8 +152,8 @@ def _unzip(file: IO[bytes], name: str) -> IO[bytes]:
     if any(one.filename.startswith("xl/") for one in members):
         raise InputError(f"{name} is a spreadsheet: save the sheet as CSV.")
     if len(members) != 1:
-        held = f"{len(members)} files, {quoted(one.filename for one in members)}," if members else "no file,"
-        raise InputError(f"{name} holds {held} and one is wanted: unpack it and name the file.")
+        held = f"{len(members)} files, {quoted(one.filename for one in members)}," if members else "no file"
+        raise InputError(f"{name} holds {held} instead of one: unpack it and name the file.")
     if members[0].flag_bits & 1:
         raise InputError(f"{name} is encrypted: unpack it with its password, and name the file.")
     member = archive.open(members[0])
