@@ -87,7 +87,7 @@ def test_labels_with_gaps_are_whole_numbers_still():
     assert ready.y.dtype == np.int64
     assert len(ready.X) == len(ready.y) == N - 1
     assert np.flatnonzero(~ready.rows).tolist() == [3]
-    assert "1 row without a value of 'fraud' left out." in ready.notes
+    assert "Left out: 1 row without a value of 'fraud'." in ready.notes
 
 
 def test_a_missing_target_brings_near_names_to_mind():

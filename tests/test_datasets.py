@@ -260,7 +260,7 @@ def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch):
     def fail(*paths):
         raise OSError("no room")
 
-    monkeypatch.setattr(_arrays.os, "replace", fail)
+    monkeypatch.setattr("os.replace", fail)
     with pytest.raises(OSError, match="no room"):
         _arrays.write(tmp_path / "sonar.npz", stored("sonar"))
     assert not [*tmp_path.iterdir()]
@@ -705,7 +705,7 @@ def test_a_full_disk_does_not_lose_a_download(offer, monkeypatch):
         raise OSError("no room")
 
     offer("ecoli_imu")
-    monkeypatch.setattr(_arrays.os, "replace", fail)
+    monkeypatch.setattr("os.replace", fail)
     assert len(datasets.load("ecoli_imu").X) == 60
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
+from sklearn.base import BaseEstimator
+
 from .._util.files import check_place, replace_file
 from ._models import open_model
 from ._reading import InputError, open_table
@@ -65,5 +67,5 @@ def export(voice: Voice, path: Path, out: Path, check: str | None, *, encoding: 
         voice.say(str(found))
 
 
-def _parameters(model: object) -> dict[str, str]:
-    return {name: repr(value) for name, value in model.get_params(deep=False).items()}  # type: ignore[attr-defined]
+def _parameters(model: BaseEstimator) -> dict[str, str]:
+    return {name: repr(value) for name, value in model.get_params(deep=False).items()}

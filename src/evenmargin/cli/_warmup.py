@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from sklearn.datasets import make_classification
 
 from .. import EvenMarginClassifier, KernelSVM, LinearSVM, SharedGridSearch
-from .._core._jit import cache_folder
+from .._core import cache_folder
 from ..losses import LOSSES, get_loss
 from ..solvers import KERNEL_SOLVERS, SOLVERS, Solver
 from ._voice import Voice

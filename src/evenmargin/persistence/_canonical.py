@@ -25,7 +25,7 @@ def canonical(written: bytes) -> dict[str, bytes]:
     with ZipFile(io.BytesIO(written)) as archive:
         schema = parsed_schema(archive.read(SCHEMA))
         files = {name: archive.read(name) for name in archive.namelist() if name != SCHEMA}
-    settled = _Settled()
+    settled = _CanonicalSchema()
     schema = settled.part(schema)
     arrays = {
         new: _stored(files[old]) if new.endswith(".npz") else files[old] for old, new in settled.files.items()
@@ -33,7 +33,7 @@ def canonical(written: bytes) -> dict[str, bytes]:
     return {SCHEMA: json.dumps(schema, separators=(",", ":")).encode(), **arrays}
 
 
-class _Settled:
+class _CanonicalSchema:
     """Parts of schema.json, numbered as they come; a part that comes again is the same again."""
 
     def __init__(self) -> None:

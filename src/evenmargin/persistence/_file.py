@@ -140,9 +140,11 @@ def _writer(content: bytes) -> str:
     """Who wrote a file of a later format, if it can be told."""
     try:
         version = json.loads(members_of(content, only=MANIFEST)[MANIFEST])["versions"]["evenmargin"]
-        return f"evenmargin {re.fullmatch('[0-9a-z.+]{1,30}', version)[0]}"  # type: ignore[index]
-    except Exception:
-        return "a newer evenmargin"
+        if re.fullmatch("[0-9a-z.+]{1,30}", version):
+            return f"evenmargin {version}"
+    except Exception:  # what a later format, or a forger, may hold
+        pass
+    return "a newer evenmargin"
 
 
 def _what_it_is(head: bytes) -> str:

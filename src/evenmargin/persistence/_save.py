@@ -96,8 +96,8 @@ def _packed(model: Any, manifest: bytes, known: frozenset[str]) -> bytes:
         built(content, known)
     except Untrusted as error:
         raise ModelFileError(
-            f"This {name} cannot be saved, since it holds types that are not trusted ({listed(error.args[0])}): code that "
-            "can be imported may be named in trusted=, here and in `load`."
+            f"This {name} cannot be saved, since it holds types that are not trusted ({listed(error.args[0])}): code "
+            "that can be imported may be named in trusted=, here and in `load`."
         ) from None
     except Exception as error:
         raise ModelFileError(f"This {name} cannot be saved, since it could not be loaded: {said(error)}.") from None

@@ -22,12 +22,12 @@ from typing import IO, Any
 from ..._util.sentences import near, quoted
 from ._base import InputError
 
-__all__ = ["CHUNK", "Source", "need_pyarrow"]
+__all__ = ["CHUNK", "ByteSource", "need_pyarrow"]
 
 CHUNK = 1 << 20  # bytes read at a time
 
 
-class Source:
+class ByteSource:
     """The bytes of a file or of standard input, unpacked if they were compressed.
 
     Standard input and pipes can be read only once, others `again`.

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ._base import CELLS, InputError, TableFile, all_different
-from ._bytes import Source, need_pyarrow
+from ._bytes import ByteSource, need_pyarrow
 
 __all__ = ["ArrowFile"]
 
@@ -18,7 +18,7 @@ __all__ = ["ArrowFile"]
 class ArrowFile(TableFile):
     """Parquet, Arrow files and streams, Feather."""
 
-    def __init__(self, source: Source, kind: str) -> None:
+    def __init__(self, source: ByteSource, kind: str) -> None:
         self.name, self.format, self._source = source.name, kind, source
         self.notes = []
         self._pa = need_pyarrow(f"Reading {self.name}")

@@ -13,7 +13,7 @@ import pandas as pd
 
 from ..._util.typing import MatrixLike, VectorLike
 from ._base import CELLS, ROWS, InputError, TableFile
-from ._bytes import CHUNK, Source
+from ._bytes import CHUNK, ByteSource
 from ._lines import LONGEST, endless, utf8
 
 __all__ = ["LibsvmFile"]
@@ -29,7 +29,7 @@ class LibsvmFile(TableFile):
 
     format = "libsvm"
 
-    def __init__(self, source: Source, encoding: str) -> None:
+    def __init__(self, source: ByteSource, encoding: str) -> None:
         self.name, self._source, self._encoding = source.name, source, encoding
         self.notes = []
         self._file = None if source.again else source.spool()

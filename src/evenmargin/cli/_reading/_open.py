@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 
 from ._base import InputError, TableFile
-from ._bytes import Source
+from ._bytes import ByteSource
 from ._columnar import ArrowFile
 from ._libsvm import LibsvmFile
 from ._text import TextFile
@@ -75,7 +75,7 @@ def open_table(path: str, *, encoding: str = "utf-8", separator: str | None = No
             b"a".decode(encoding)
     except LookupError:
         raise InputError(f"There is no encoding {encoding!r}: use utf-8, latin-1 or cp1252, for instance.") from None
-    source = Source(str(path))
+    source = ByteSource(str(path))
     head = source.head()
     kind = _kind(head, source.name)
     if kind in ("parquet", "arrow"):

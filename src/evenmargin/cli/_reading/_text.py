@@ -12,7 +12,7 @@ import pandas as pd
 
 from ..._tables.kinds import GAPS
 from ._base import InputError, TableFile, all_different
-from ._bytes import Source
+from ._bytes import ByteSource
 from ._lines import blocks, read_header, utf8
 from ._numbers import Style
 
@@ -29,7 +29,7 @@ _ROUND_TRIP = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) els
 class TextFile(TableFile):
     """CSV and its kin."""
 
-    def __init__(self, source: Source, encoding: str, separator: str | None) -> None:
+    def __init__(self, source: ByteSource, encoding: str, separator: str | None) -> None:
         self.name, self._source, self._encoding = source.name, source, encoding
         text = utf8(source.chunks(), encoding, self.name)
         start = next(text, b"")
