@@ -479,8 +479,15 @@ def test_a_full_disk_behind_standard_output_is_one_sentence(shop, option):
 
 def test_ctrl_c_leaves_nothing_behind(shop, tmp_path):
     words = [sys.executable, "-m", "evenmargin", "predict", shop / "m.skops", "-", "--out", tmp_path / "o.parquet"]
+    header, *rows = (shop / "later.csv").read_text().splitlines(keepends=True)
     process = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(3)
+    process.stdin.write(header + "".join(rows) * (3_000_000 // sum(map(len, rows))))  # so that it is in the midst of it
+    process.stdin.flush()
+    for _ in range(600):
+        if os.listdir(tmp_path):
+            break
+        time.sleep(0.1)
+    assert os.listdir(tmp_path)  # half of a file, under a hidden name
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=20)
     assert (process.returncode, said.strip()) == (130, "Stopped: nothing was written.")

@@ -1,4 +1,4 @@
-"""A look at all that a model file asks for, before any of it is built."""
+"""A check of everything that a model file asks for, before any of it is built."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def parsed_schema(schema: bytes) -> Any:
 
 
 class Audit:
-    """A look at all of schema.json before skops builds any of it.
+    """A check of all of schema.json before skops builds any of it.
 
-    Skops has a list of trusted types too. This look is narrower, and rests neither on that list nor on
-    how skops goes through the file: each would do without the other.
+    Skops has a list of trusted types, too. This check is narrower, and depends neither on that list nor on
+    how skops walks through the file, so that each of the two would be enough by itself.
 
     Attributes
     ----------

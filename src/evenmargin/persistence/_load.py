@@ -1,4 +1,4 @@
-"""Reading a model: checked, looked through, and only then built."""
+"""Reading a model: its file is checked, then its parts, and only then is it built."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["built", "load", "load_with_manifest", "read_manifest"]
 def load(path: str | os.PathLike[str], *, trusted: Iterable[str | Callable[..., Any]] = ()) -> Any:
     """The model in a file that `save` wrote. No code of the file runs.
 
-    The checksum finds files that were damaged; a list of trusted types keeps out what a forger
-    may have put in: see the module for what is checked. Pickles are refused.
+    The checksum finds damaged files, and a list of trusted types keeps out what a forger may have
+    put in; the docstring of the module says what is checked. Pickles are refused.
 
     Parameters
     ----------

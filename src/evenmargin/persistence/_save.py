@@ -1,4 +1,4 @@
-"""Writing a model: taken apart, put together again, and only then written."""
+"""Writing a model: it is taken apart and built again, and only then written."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def save(
 ) -> Path:
     """Write a model to a file that can be loaded without trusting who sends it.
 
-    Before anything is written, the model is taken apart, put together again and refused if
+    Before anything is written, the model is taken apart and built again, and refused if
     that fails. The file appears whole or not at all. The same model gives the same
-    bytes, but for the time; SOURCE_DATE_EPOCH in the environment sets that.
+    bytes, except for the time, which SOURCE_DATE_EPOCH in the environment sets.
 
     Parameters
     ----------
