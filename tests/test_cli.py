@@ -523,7 +523,9 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(shop, tmp_pat
     words = ("fit", shop / "payments.csv", "--target", "fraud")
     assert "no folder" in refused(*words, "--model", tmp_path / "none" / "m.skops")
     assert "is a folder" in refused(*words, "--report", tmp_path)
-    assert "the name of the file must end" in refused("predict", shop / "m.skops", shop / "new.csv", "--out", tmp_path / "s.xyz")
+    assert "name of the file must end" in refused(
+        "predict", shop / "m.skops", shop / "new.csv", "--out", tmp_path / "s.xyz"
+    )
 
 
 def test_a_folder_that_is_not_ours_to_write_to_is_refused_before_the_work(shop, tmp_path, monkeypatch):
