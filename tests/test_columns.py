@@ -333,9 +333,7 @@ def test_iso_dates_are_dates(word, instant):
 def test_other_dates_are_words_with_advice():
     frame = table(day=np.where(AMOUNT > 0, "31.01.2024", "01.02.2024"))
     assert kinds(frame)["day"] == "category"
-    assert re.search(
-        r"Column 'day' is read as words: write dates like '\d+\.\d+\.2024' as 2024-01-31", said(frame)
-    )
+    assert re.search(r"Column 'day' is read as words: write dates like '\d+\.\d+\.2024' as 2024-01-31", said(frame))
 
 
 def test_dates_of_no_date_count_as_missing():
