@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from test_reading import WRITERS
 
 from evenmargin import EvenMarginClassifier
-from evenmargin._tables.encoder import is_number
+from evenmargin._tables.encoder import becomes_number
 from evenmargin.cli._columns import Column, Matcher, Schema, labels, prepare
 from evenmargin.cli._reading import InputError, fingerprint, open_table
 
@@ -72,7 +72,7 @@ def test_the_rarer_label_is_looked_for():
     ready = prepare(table(), "fraud")
     assert (ready.schema.positive, ready.schema.others, ready.positive) == ("yes", ("no",), "yes")
     assert ready.y.tolist() == FRAUD.tolist()
-    assert f"'yes' of 'fraud' is looked for, the rarer value: {(FRAUD == 'yes').sum()} of 200 rows." in ready.notes
+    assert f"The class to find is 'yes' of 'fraud', the rarer one: {(FRAUD == 'yes').sum()} of 200 rows." in ready.notes
 
 
 def test_labels_keep_the_type_of_the_file():
@@ -87,7 +87,7 @@ def test_labels_with_gaps_are_whole_numbers_still():
     assert ready.y.dtype == np.int64
     assert len(ready.X) == len(ready.y) == N - 1
     assert np.flatnonzero(~ready.rows).tolist() == [3]
-    assert "1 row without a value of 'fraud' left out." in ready.notes
+    assert "Left out: 1 row without a value of 'fraud'." in ready.notes
 
 
 def test_a_missing_target_brings_near_names_to_mind():
@@ -118,12 +118,12 @@ def test_of_three_labels_one_must_be_named():
     frame = table().assign(fraud=np.where(np.arange(N) < 5, "maybe", FRAUD))
     sentence = refusal(prepare, frame, "fraud")
     assert "has 3 different values, 'no' (" in sentence
-    assert "--positive VALUE tells that value from all others" in sentence
+    assert "choose the one to find with --positive VALUE" in sentence
     ready = prepare(frame, "fraud", "maybe")
     assert sorted(set(ready.y)) == ["maybe", "rest"]
     assert (ready.y == "maybe").sum() == 5
     assert (ready.schema.positive, ready.schema.others, ready.schema.grouped) == ("maybe", ("rest",), True)
-    assert "'maybe' is told from all other values of 'fraud', which are called 'rest'." in ready.notes
+    assert "'maybe' is distinguished from all other values of 'fraud', which are named 'rest'." in ready.notes
 
 
 def test_the_rest_is_never_called_like_a_value():
@@ -159,7 +159,7 @@ def test_a_label_that_is_not_there_is_refused_with_those_that_are():
 def test_of_two_as_frequent_labels_the_later_is_looked_for_with_a_word():
     ready = prepare(table().assign(fraud=np.resize(["a", "b"], N)), "fraud")
     assert ready.positive == "b"
-    assert "'b' of 'fraud' is looked for; 'a', as frequent, would be by --positive a." in ready.notes
+    assert "The class to find is 'b' of 'fraud'; for 'a', which is as frequent, give --positive a." in ready.notes
 
 
 def test_halves_are_labels_too():
@@ -189,7 +189,7 @@ def test_ids_are_left_out_with_a_word():
     (word,) = [note for note in ready.notes if note.startswith("Left out")]
     assert "'uuid' (nearly every value is different)" in word
     assert "'customer_id' and 'orderId' (every value is different, and it is named like an id)" in word
-    assert "'rownum' (numbers that count the rows)" in word
+    assert "'rownum' (consecutive numbers, one for each row)" in word
 
 
 def test_an_id_that_repeats_and_numbers_of_other_names_stay():
@@ -210,10 +210,10 @@ def test_columns_that_tell_nothing_are_left_out_with_a_word():
     ready = prepare(frame, "fraud")
     one, none = (
         dict.fromkeys(["same", "word"], "only one value"),
-        dict.fromkeys(["empty", "nothing", "gone"], "no value"),
+        dict.fromkeys(["empty", "nothing", "gone"], "no values"),
     )
     assert ready.schema.left_out == one | none
-    assert "Left out: 'same' and 'word' (only one value); 'empty', 'nothing' and 'gone' (no value)." in ready.notes
+    assert "Left out: 'same' and 'word' (only one value); 'empty', 'nothing' and 'gone' (no values)." in ready.notes
 
 
 def test_one_value_and_gaps_is_something_to_learn_from():
@@ -228,7 +228,7 @@ def test_lists_and_bytes_are_left_out_with_a_word():
 def test_a_table_with_nothing_left_is_refused():
     frame = pd.DataFrame({"same": 1, "fraud": FRAUD})
     assert refusal(prepare, frame, "fraud") == (
-        "No column is left to learn from beside 'fraud': 'same' (only one value)."
+        "No column is left to learn from besides 'fraud': 'same' (only one value)."
     )
     assert "the table has no other" in refusal(prepare, frame[["fraud"]], "fraud")
 
@@ -246,12 +246,12 @@ def test_a_table_with_nothing_left_is_refused():
 def test_a_column_that_gives_the_answer_away_is_kept_with_a_warning(given_away):
     frame = table(chargeback=given_away)
     assert "chargeback" in kinds(frame)
-    assert "Column 'chargeback' alone tells 'fraud' in every row" in said(frame)
+    assert "Column 'chargeback' alone determines 'fraud' in every row" in said(frame)
     assert "(--drop chargeback)" in said(frame)
 
 
 def test_an_honest_table_has_no_such_warning():
-    assert "alone tells" not in said(table(word=rng.choice(["a", "b"], N), flag=AMOUNT > 0))
+    assert "alone determines" not in said(table(word=rng.choice(["a", "b"], N), flag=AMOUNT > 0))
 
 
 # Kinds.
@@ -273,7 +273,7 @@ def test_kinds_are_those_of_the_classifier():
         "coded": "category", "local": "date",
     }  # fmt: skip
     for column in ready.schema.columns:
-        assert is_number(ready.X[column.name]) == (column.kind != "category")
+        assert becomes_number(ready.X[column.name]) == (column.kind != "category")
         assert ready.X[column.name].dtype == {"number": "f8", "date": "M8[ns]", "category": object}[column.kind]
     assert ready.X["coded"].isin(["3", "4"]).all()
     assert ready.X["local"].iloc[0] == pd.Timestamp("2024-02-29 23:00")  # in UTC
@@ -297,7 +297,7 @@ def test_more_words_than_that_make_a_category():
 def test_most_numbers_and_many_words_are_words_with_a_word():
     frame = table(size=np.where(np.arange(N) % 3 == 0, "?", (np.arange(N) % 7).astype(str)))
     assert kinds(frame)["size"] == "category"
-    assert "Column 'size' is taken as words: 67 of its 200 values are no numbers, such as '?'." in said(frame)
+    assert "Column 'size' is read as words: 67 of its 200 values are not numbers, such as '?'." in said(frame)
     assert said(table(zone=rng.choice(["a", "b", "7"], N))).count("taken as words") == 0
 
 
@@ -305,7 +305,7 @@ def test_most_numbers_and_many_words_are_words_with_a_word():
 def test_numbers_with_signs_are_words_with_advice(form):
     word = form.format(1234.5)
     frame = table(price=[form.format(9 + 37 * j) for j in range(N - 1)] + [word])
-    assert re.search("numbers like '[^']+' are to be written 1234.5", prepare(frame, "fraud").schema.left_out["price"])
+    assert re.search("write numbers like '[^']+' as 1234.5", prepare(frame, "fraud").schema.left_out["price"])
 
 
 def test_infinity_counts_as_missing_with_a_word():
@@ -333,9 +333,7 @@ def test_iso_dates_are_dates(word, instant):
 def test_other_dates_are_words_with_advice():
     frame = table(day=np.where(AMOUNT > 0, "31.01.2024", "01.02.2024"))
     assert kinds(frame)["day"] == "category"
-    assert re.search(
-        r"Column 'day' is taken as words: dates like '\d+\.\d+\.2024' are to be written 2024-01-31", said(frame)
-    )
+    assert re.search(r"Column 'day' is read as words: write dates like '\d+\.\d+\.2024' as 2024-01-31", said(frame))
 
 
 def test_dates_of_no_date_count_as_missing():
@@ -350,17 +348,17 @@ def test_dates_of_no_date_count_as_missing():
 def test_numbers_with_commas_are_words_with_advice():
     frame = table(price=[f"{j % 40},5" for j in range(N)], sum=[f"1.{j:03d},75" for j in range(N)])
     ready = prepare(frame, "fraud")
-    assert "Column 'price' is taken as words: numbers like '0,5' are to be written 1234.5." in ready.notes
-    assert ready.schema.left_out["sum"] == "numbers like '1.000,75' are to be written 1234.5"
+    assert "Column 'price' is read as words: write numbers like '0,5' as 1234.5." in ready.notes
+    assert ready.schema.left_out["sum"] == "write numbers like '1.000,75' as 1234.5"
 
 
 def test_thousands_of_a_text_file_are_words_with_advice(write):
     lines = "".join(f"{900 + 10 * j:,};{fraud}\n" for j, fraud in enumerate(FRAUD))
     frame = open_table(write(f"sum;fraud\n{lines}".encode(), "data.csv")).read().assign(amount=AMOUNT)
     ready = prepare(frame, "fraud")
-    assert ready.schema.left_out["sum"] == "numbers like '1,000' are to be written 1234.5"
+    assert ready.schema.left_out["sum"] == "write numbers like '1,000' as 1234.5"
     ready = prepare(frame, "fraud", keep=["sum"])
-    assert "Column 'sum' is taken as words: numbers like '1,000' are to be written 1234.5." in ready.notes
+    assert "Column 'sum' is read as words: write numbers like '1,000' as 1234.5." in ready.notes
 
 
 def test_spaces_around_words_are_no_matter():
@@ -553,7 +551,7 @@ def test_a_schema_travels_as_json():
 
 @pytest.mark.parametrize("notes", [{}, {"target": 1}, [], None])
 def test_notes_that_make_no_schema_are_refused(notes):
-    assert "cannot be read: fit it again" in refusal(Schema.from_notes, notes)
+    assert "cannot be read: fit the model again" in refusal(Schema.from_notes, notes)
 
 
 # Labels for a report.

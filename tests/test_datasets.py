@@ -203,13 +203,13 @@ def test_the_cache_is_in_the_platforms_folder(monkeypatch, tmp_path, platform, v
 def test_a_truncated_file_is_named(tmp_path):
     path = put(tmp_path, "sonar", stored("sonar")) / "sonar.npz"
     path.write_bytes(path.read_bytes()[:-300])
-    with pytest.raises(ValueError, match=rf"^{re.escape(str(path))} is damaged or no npz file \(\w+\): replace it"):
+    with pytest.raises(ValueError, match=rf"^{re.escape(str(path))} is damaged or not an npz file \(\w+\): replace it"):
         datasets.load("sonar", folder=tmp_path)
 
 
 def test_a_file_with_a_pickle_in_it_is_refused(tmp_path):
     (tmp_path / "sonar.npz").write_bytes(pickle.dumps({"X": 1}))
-    with pytest.raises(ValueError, match=r"sonar\.npz is damaged or no npz file"):
+    with pytest.raises(ValueError, match=r"sonar\.npz is damaged or not an npz file"):
         datasets.load("sonar", folder=tmp_path)
 
 
@@ -260,7 +260,7 @@ def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch):
     def fail(*paths):
         raise OSError("no room")
 
-    monkeypatch.setattr(_arrays.os, "replace", fail)
+    monkeypatch.setattr("os.replace", fail)
     with pytest.raises(OSError, match="no room"):
         _arrays.write(tmp_path / "sonar.npz", stored("sonar"))
     assert not [*tmp_path.iterdir()]
@@ -705,7 +705,7 @@ def test_a_full_disk_does_not_lose_a_download(offer, monkeypatch):
         raise OSError("no room")
 
     offer("ecoli_imu")
-    monkeypatch.setattr(_arrays.os, "replace", fail)
+    monkeypatch.setattr("os.replace", fail)
     assert len(datasets.load("ecoli_imu").X) == 60
 
 

@@ -10,6 +10,7 @@ import lzma
 import os
 import pickle
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import textwrap
 import time
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import joblib
 import numpy as np
@@ -41,8 +43,8 @@ from modelfiles import (
 )
 
 import evenmargin
-from evenmargin import EvenMarginClassifier, LinearSVM
-from evenmargin.persistence import Manifest, ModelFileError, _file, load, load_with_manifest, read_manifest, save
+from evenmargin import EvenMarginClassifier, KernelSVM, LinearSVM, kernels
+from evenmargin.persistence import Manifest, ModelFileError, _file, load, load_with_manifest, read_manifest, save, types
 
 
 @pytest.fixture(scope="module")
@@ -85,15 +87,15 @@ def test_the_same_model_is_the_same_bytes_in_another_process(tmp_path, monkeypat
 
 def test_skops_itself_reads_the_file(committee, model_file, tmp_path, capsys):
     names = skops.io.get_untrusted_types(file=model_file)
-    assert "evenmargin.auto.classifier.EvenMarginClassifier" in names
+    assert "evenmargin.persistence.types.EvenMarginClassifier" in names
     assert same_answers(skops.io.load(model_file, trusted=names), committee, FRAME)
     skops.io.visualize(save(LinearSVM(), tmp_path / "machine.skops"))
-    assert "evenmargin.linear.LinearSVM" in capsys.readouterr().out
+    assert "evenmargin.persistence.types.LinearSVM" in capsys.readouterr().out
 
 
 def test_the_manifest_says_what_where_and_when(model_file):
     manifest = read_manifest(model_file)
-    assert manifest.model == "evenmargin.auto.classifier.EvenMarginClassifier"
+    assert manifest.model == "evenmargin.persistence.types.EvenMarginClassifier"
     assert manifest.versions["evenmargin"] == evenmargin.__version__
     assert manifest.versions.keys() == {"evenmargin", "python", "scikit-learn", "numpy", "skops"}
     assert manifest.notes == {"target": "fraud"}
@@ -118,7 +120,7 @@ def test_notes_that_are_no_json_are_refused(notes, tmp_path):
 @pytest.mark.parametrize("notes", [None, [], ["target"], "target", 3, True], ids=str)
 def test_notes_that_a_forger_made_no_dict_are_refused(notes, model_file, tmp_path):
     assert saying(
-        forge(model_file, tmp_path, manifest=lambda stated: {**stated, "notes": notes}), "its notes are no dict"
+        forge(model_file, tmp_path, manifest=lambda stated: {**stated, "notes": notes}), "its notes are not a dict"
     )
 
 
@@ -211,16 +213,62 @@ def test_a_file_that_cannot_be_read_is_named(model_file, monkeypatch):
     assert saying(model_file, "cannot be read: Permission denied")
 
 
+# --- types that moved ---
+
+
+@pytest.fixture
+def moved_kernel(monkeypatch):
+    """The class of a kernel under another name in another module, and no more where it was."""
+    moved = type("Gaussian", (kernels.RBF,), {"__module__": "evenmargin.elsewhere"})
+    elsewhere = ModuleType("evenmargin.elsewhere")
+    elsewhere.Gaussian = moved
+    monkeypatch.setitem(sys.modules, "evenmargin.elsewhere", elsewhere)
+    monkeypatch.setattr(types, "OBJECTS", {**types.OBJECTS, "RBFKernel": "elsewhere.Gaussian"})
+    monkeypatch.delattr(sys.modules[kernels.RBF.__module__], "RBF")
+    return moved
+
+
+def test_a_file_from_before_a_class_moved_still_opens(tmp_path, request):
+    model = KernelSVM(kernel=kernels.RBF(sigma=1.5)).fit(X, Y)
+    path = save(model, tmp_path / "before.skops")
+    moved = request.getfixturevalue("moved_kernel")
+    back = load(path)
+    assert type(back.kernel) is moved
+    assert same_answers(model, back)
+
+
+def test_a_class_that_moved_is_saved_under_the_name_that_it_had(tmp_path, moved_kernel):
+    path = save(KernelSVM(kernel=moved_kernel(sigma=1.5)), tmp_path / "after.skops")
+    assert "RBFKernel" in unpacked(path)["schema.json"].decode()
+    assert "elsewhere" not in unpacked(path)["schema.json"].decode()
+    assert type(load(path).kernel) is moved_kernel
+
+
+def test_no_file_names_a_place_in_the_package(model_file):
+    texts = json.dumps([json.loads(unpacked(model_file)[name]) for name in ("schema.json", "evenmargin.json")])
+    assert set(re.findall(r'"evenmargin\.[^"]*"', texts)) == {
+        '"evenmargin.persistence.types"', '"evenmargin.persistence.types.EvenMarginClassifier"'
+    }  # fmt: skip
+
+
 # --- versions ---
 
 
 def test_a_file_of_a_later_format_says_to_upgrade(model_file, tmp_path):
     body = unpacked(forge(model_file, tmp_path, manifest=version("evenmargin", "7.1.0")))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_file, "FORMAT", 2)
+        patch.setattr(_file, "FORMAT", 3)
         (tmp_path / "later.skops").write_bytes(_file.sealed(body))
-    words = r"was written by evenmargin 7\.1\.0 \(format 2\), and this is .*, which reads format 1: upgrade evenmargin"
+    words = r"was written by evenmargin 7\.1\.0 \(format 3\), and this is .*, which reads format 2: upgrade evenmargin"
     assert saying(tmp_path / "later.skops", words)
+
+
+def test_a_file_from_before_the_first_release_says_to_fit_again(model_file, tmp_path):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_file, "FORMAT", 1)
+        (tmp_path / "earlier.skops").write_bytes(_file.sealed(unpacked(model_file)))
+    words = r"was written before the first release of evenmargin \(format 1\), .* reads format 2: fit the model again"
+    assert saying(tmp_path / "earlier.skops", words)
 
 
 def test_a_file_of_a_later_format_of_any_content_says_to_upgrade(tmp_path):
@@ -279,7 +327,7 @@ def test_a_type_of_a_newer_version_says_to_upgrade(package, small_file, tmp_path
 
 @pytest.mark.parametrize("package", UNKNOWN)
 def test_a_type_that_is_unknown_to_the_same_version_is_just_not_trusted(package, small_file, tmp_path):
-    with pytest.raises(ModelFileError, match=r"holds what is not trusted \(.*\.later\.Machine\), so nothing"):
+    with pytest.raises(ModelFileError, match=r"holds types that are not trusted \(.*\.later\.Machine\), so nothing"):
         load(forge(small_file, tmp_path, schema=asking_for(*UNKNOWN[package][0])))
 
 
@@ -287,13 +335,13 @@ def test_your_own_type_in_a_file_of_a_newer_version_is_still_yours_to_trust(smal
     path = forge(
         small_file, tmp_path, schema=asking_for("shop.features", "Ratio"), manifest=version("evenmargin", "99.0.0")
     )
-    with pytest.raises(ModelFileError, match=r"not trusted \(shop\.features\.Ratio\).*name it in trusted="):
+    with pytest.raises(ModelFileError, match=r"not trusted \(shop\.features\.Ratio\).*name them in trusted="):
         load(path)
 
 
 def test_a_known_type_that_has_changed_in_a_newer_version_says_to_upgrade(small_file, tmp_path):
     def longer(schema):
-        loss = node("TupleNode", "evenmargin.losses", "Hinge", content=[text(1.0)] * 9)
+        loss = node("TupleNode", types.__name__, "HingeLoss", content=[text(1.0)] * 9)
         schema["content"]["content"]["memory"] = loss
 
     with pytest.raises(ModelFileError, match=r"is not a sound model file \(TypeError"):

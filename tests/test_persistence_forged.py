@@ -99,9 +99,9 @@ def ways(module, name, command):
 
 def tricks(command):
     """Ways to call something under a name that is trusted, or without a name."""
-    ours, call = ("evenmargin.linear", "LinearSVM"), several(text(command))
+    ours, call = ("evenmargin.persistence.types", "LinearSVM"), several(text(command))
     machine = node("ObjectNode", *ours, content=mapping(C=text(1.0)))
-    halves = {"__module__": "evenmargin", "__class__": "linear"}
+    halves = {"__module__": "evenmargin.persistence", "__class__": "types"}
     reduced = {"content": mapping(), "__reduce__": {"args": call}}
     seeds = {"bit_generator": mapping(bit_generator=text("seed"), state=text(1)), "seed_seq": mapping()}
     system = node("FunctionNode", "os", "system")
@@ -110,7 +110,7 @@ def tricks(command):
         "an operator that calls": node("OperatorFuncNode", "operator", "call", attrs=several(system, text(command))),
         "a method of a trusted class": node("MethodNode", *ours, content={"obj": machine, "func": "set_params"}),
         "a method under a trusted name": node(
-            "MethodNode", "evenmargin", "linear", content={"obj": text(1) | halves, "func": "LinearSVM"}
+            "MethodNode", "evenmargin.persistence", "types", content={"obj": text(1) | halves, "func": "LinearSVM"}
         ),
         "a generator that calls": node("RandomGeneratorNode", "numpy.random._generator", "Generator", content=seeds),
         "a reference": node("CachedNode", *ours, __id__=1),
@@ -119,8 +119,12 @@ def tricks(command):
         "a trusted class as a loss": node("LossNode", *ours, **reduced),
         "a trusted class as a list": node("ListNode", *ours, content=[text(1)]),
         "a trusted class as the type of a key": keyed(command, node("TypeNode", *ours)),
-        "a trusted function as a class": node("ObjectNode", "evenmargin.papers", "_printed_twice", content=mapping()),
-        "a trusted name in other halves": node("ObjectNode", "evenmargin", "linear.LinearSVM", content=mapping()),
+        "a trusted function as a class": node("ObjectNode", ours[0], "recall", content=mapping()),
+        "a trusted name in other halves": node(
+            "ObjectNode", "evenmargin.persistence", "types.LinearSVM", content=mapping()
+        ),
+        "a trusted class by its place": node("ObjectNode", "evenmargin.linear", "LinearSVM", content=mapping()),
+        "a name beside the table": node("ObjectNode", ours[0], "import_module", content=mapping()),
         "a relative name": node("ObjectNode", ".marker_module", "Type", content=mapping()),
         "a name with a dot at its end": node("ObjectNode", "marker_module.", "Type", content=mapping()),
     }
@@ -203,7 +207,7 @@ def test_a_name_that_the_user_trusts_is_still_no_type_of_keys(small_file, tmp_pa
     def change(schema):
         schema["content"]["content"]["memory"] = keyed("a", node("TypeNode", "marker_module", "run"))
 
-    with pytest.raises(ModelFileError, match="a dict of it has odd keys"):
+    with pytest.raises(ModelFileError, match="a dict in it has keys of unknown types"):
         load(forge(small_file, tmp_path, schema=change), trusted=["marker_module.run"])
     assert marks() == []
 
@@ -234,9 +238,9 @@ def test_what_a_file_says_of_itself_is_not_trusted(small_file, tmp_path, marks):
 
 def test_a_file_that_holds_another_model_than_it_says_is_refused(small_file, tmp_path):
     def lie(manifest):
-        manifest["model"] = "evenmargin.linear.LinearSVM"
+        manifest["model"] = "evenmargin.persistence.types.LinearSVM"
 
-    with pytest.raises(ModelFileError, match=r"holds a sklearn\.pipeline\.Pipeline and says that it is a evenmargin"):
+    with pytest.raises(ModelFileError, match=r"holds a sklearn\.pipeline\.Pipeline but says that it holds a even"):
         load(forge(small_file, tmp_path, manifest=lie))
 
 

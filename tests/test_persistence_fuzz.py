@@ -57,7 +57,7 @@ def doubling(reference):
 BOMBS = {
     "a zip bomb": (overblown, "unpacks to more than 64 times its size"),
     "a zip bomb that lies": (partial(overblown, claimed=1000), "CRC"),
-    "doubling parts": (doubling(several(text(1))), "two of its parts have one number"),
+    "doubling parts": (doubling(several(text(1))), "two different parts of it have the same number"),
     "doubling references": (doubling({}), "a part of it has no type"),
     "deep brackets": ('{"a":' * 100_000 + "1" + "}" * 100_000, "RecursionError"),
     "deep parts": (nested(200), "is nested more than"),
@@ -204,7 +204,7 @@ def test_members_of_one_name_are_refused(small_file, tmp_path):
             archive.writestr(name, content)
         archive.comment = b" " * len(_file.seal(b""))
     (tmp_path / "twice.skops").write_bytes(resealed(out.getvalue()))
-    assert saying(tmp_path / "twice.skops", "two of its members have one name")
+    assert saying(tmp_path / "twice.skops", "two of its members have the same name")
 
 
 JSON = st.recursive(

@@ -22,7 +22,7 @@ from sklearn.utils import all_estimators
 import evenmargin
 from evenmargin import EvenMarginClassifier, KernelSVM, LinearSVM, adjust, kernels
 from evenmargin.losses import LOSSES
-from evenmargin.persistence import TRUSTED, ModelFileError, load, save
+from evenmargin.persistence import TRUSTED, ModelFileError, load, save, types
 from evenmargin.persistence._trusted import KINDS, is_trusted
 from evenmargin.sampling import SAMPLERS
 from evenmargin.solvers import KERNEL_SOLVERS, SOLVERS
@@ -38,7 +38,12 @@ def resolve(name):
 @pytest.mark.parametrize("name", sorted({name for names in TRUSTED.values() for name in names}))
 def test_every_trusted_name_exists_where_it_says(name):
     found = resolve(name)
-    assert f"{found.__module__}.{found.__name__}" == name or name == "numpy.dtype"
+    assert types.file_name(types.full_name(found)) == name or name == "numpy.dtype"
+
+
+def test_no_type_has_two_names():
+    places = [*types.OBJECTS.values(), *types.TUPLES.values(), *types.FUNCTIONS.values()]
+    assert len(set(places)) == len(places) == len({*types.OBJECTS, *types.TUPLES, *types.FUNCTIONS})
 
 
 def test_every_estimator_and_part_is_trusted():
@@ -52,7 +57,7 @@ def test_every_estimator_and_part_is_trusted():
         *map(type, adjust.METRICS.values()),
     ]
     known = {name for names in TRUSTED.values() for name in names}
-    assert {f"{part.__module__}.{part.__name__}" for part in parts if isinstance(part, type)} <= known
+    assert {types.file_name(types.full_name(part)) for part in parts if isinstance(part, type)} <= known
 
 
 def test_every_estimator_of_scikit_learn_is_trusted_and_built_in_no_other_way():

@@ -21,7 +21,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from evenmargin.cli._reading import MISSING, InputError, _lines, fingerprint, near, open_table, quoted
+from evenmargin._tables.kinds import GAPS
+from evenmargin._util.sentences import near, quoted
+from evenmargin.cli._reading import InputError, _lines, fingerprint, open_table
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is part of the test extra")
 
@@ -440,7 +442,7 @@ BAD = {
     "blank": (b"\n \n\n", "is empty"),
     "header only": (b"a,b\n", "no rows"),
     "header without newline": (b"a,b", "no rows"),
-    "latin-1": ("a,b\n1,é\n2,x\n".encode("latin-1"), "byte 0xE9 in line 2; say --encoding latin-1"),
+    "latin-1": ("a,b\n1,é\n2,x\n".encode("latin-1"), "byte 0xE9 in line 2; try --encoding latin-1"),
     "too many": (RAGGED + "1,2,3,4\n", "Line 11 of data has 4 fields where the header has 3"),
     "too few": (RAGGED + "1,2\n" + RAGGED[6:], "Line 11 of data has 2 fields where the header has 3"),
     "one field": (RAGGED + "x\n" + RAGGED[6:], "Line 11 of data has 1 field where the header has 3"),
@@ -450,15 +452,15 @@ BAD = {
     "unclosed header": ('"a,b\n1,2\n', "double quote in line 1 of data is never closed"),
     "nul": (b"a,b\n1,2\n3,\x004\n", "NUL byte in line 3"),
     "utf-16 without mark": ("a,b\n1,2\n".encode("utf-16-le"), "NUL byte in line 1"),
-    "junk": (bytes(range(1, 256)) * 20, "is not a table that is known here"),
+    "junk": (bytes(range(1, 256)) * 20, "is not a table of a known format"),
     "twice": (b"a,b,a,b,c\n1,2,3,4,5\n", "more than one column named 'a' and 'b'"),
     "no header": (b"0.5,1\n0.7,2\n", "holds numbers: add a line with the names"),
     "gzip cut short": (gzip.compress(os.urandom(4000))[:2000], "damaged or cut short"),
     "bz2 cut short": (bz2.compress(b"a,b\n1,2\n" * 999)[:-9], "damaged or cut short"),
     "xz cut short": (lzma.compress(b"a,b\n1,2\n" * 999)[:-9], "damaged or cut short"),
     "zip cut short": (_zipped({"a.csv": b"a,b\n1,2\n" * 99})[:-9], "damaged or cut short"),
-    "two in a zip": (_zipped({"a.csv": b"a", "b.csv": b"b"}), "holds 2 files, 'a.csv' and 'b.csv', and one is wanted"),
-    "folders in a zip": (_zipped({"a/": b""}), "holds no file, and one is wanted"),
+    "two in a zip": (_zipped({"a.csv": b"a", "b.csv": b"b"}), "holds 2 files, 'a.csv' and 'b.csv', instead of one"),
+    "folders in a zip": (_zipped({"a/": b""}), "holds no file instead of one"),
     "encrypted zip": (_encrypted(_zipped({"a.csv": b"a,b\n1,2\n"})), "is encrypted: unpack it with its password"),
     "spreadsheet": (_zipped({"xl/workbook.xml": b"a", "b.xml": b"b"}), "is a spreadsheet: save the sheet as CSV"),
     "json": (b'[{"a": 1}]', "is JSON"),
@@ -656,7 +658,7 @@ def test_damaged_parquet_and_arrow_give_a_frame_or_a_sentence(write, name, place
     frame_or_sentence(write(bytes(content), "data"))
 
 
-cells = st.text('abé. ,;|\t"\n', max_size=4).filter(lambda word: word not in MISSING and word[0] != " ")
+cells = st.text('abé. ,;|\t"\n', max_size=4).filter(lambda word: word not in GAPS and word[0] != " ")
 
 
 @fuzz

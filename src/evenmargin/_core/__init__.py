@@ -8,6 +8,7 @@ evenmargin, loading a model and predicting do not.
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 
@@ -15,3 +16,10 @@ def __getattr__(name: str) -> Any:
     if name.endswith("_loops") or name == "rows":
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def cache_folder() -> Path | None:
+    """The folder of the compiled loops, or None where none can be written."""
+    from ._jit import cache_folder as folder
+
+    return folder()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .._util.typing import Array, Floats, Index
 
-__all__ = ["Rows", "Used", "distinct_rows", "rows_of_each", "working_rows"]
+__all__ = ["DistinctRows", "WorkingRows", "distinct_rows", "rows_of_each", "working_rows"]
 
 
 _OFTEN = 10  # copies of a row in the table from which it is as many rows, that may be in several folds
@@ -19,7 +19,7 @@ _HEAVY = 1_000.0  # weight of a row on average, up to which it is a number of ro
 
 
 @dataclass(frozen=True)
-class Rows:
+class DistinctRows:
     """The different rows of a table, in an order of their own.
 
     inverse : which of them each row of the table is
@@ -33,7 +33,7 @@ class Rows:
     inverse: Index
 
 
-def distinct_rows(X: Array, y: NDArray[Any], weight: Array) -> Rows:
+def distinct_rows(X: Array, y: NDArray[Any], weight: Array) -> DistinctRows:
     """Rows that are the same, of one class, are one row of their total weight.
 
     So neither the order of the rows nor the way that weights are written matters, and
@@ -56,7 +56,7 @@ def distinct_rows(X: Array, y: NDArray[Any], weight: Array) -> Rows:
     inverse = np.empty(y.size, np.intp)
     inverse[order] = places[group] + (np.arange(y.size) - starts[group]) % times[group]
     first = order[starts].repeat(times)
-    return Rows(X[first], y[first], (total / times).repeat(times), (count / times).repeat(times), inverse)
+    return DistinctRows(X[first], y[first], (total / times).repeat(times), (count / times).repeat(times), inverse)
 
 
 def _keys(X: Floats) -> NDArray[np.uint64]:
@@ -66,14 +66,14 @@ def _keys(X: Floats) -> NDArray[np.uint64]:
 
 
 @dataclass(frozen=True)
-class Used:
+class WorkingRows:
     """The rows to learn from: which, at which weights, and how many rows of the table they are."""
 
     index: Index
     weight: Array
     count: Array
 
-    def place(self, rows: Rows) -> Index:
+    def place(self, rows: DistinctRows) -> Index:
         """Where each row of the table is among these; −1 if it is not."""
         place = np.full(rows.y.size, -1)
         place[self.index] = np.arange(self.index.size)
@@ -93,7 +93,7 @@ def rows_of_each(sizes: Index, most: int) -> int:
     return int(quota)
 
 
-def working_rows(rows: Rows, classes: NDArray[Any], most: int, seed: int) -> Used:
+def working_rows(rows: DistinctRows, classes: NDArray[Any], most: int, seed: int) -> WorkingRows:
     """Up to so many rows, the smaller classes whole, at weights that keep the share of each class."""
     quota = rows_of_each(np.array([np.count_nonzero(rows.y == label) for label in classes]), most)
     rng, kept, weight = np.random.default_rng(seed), [], rows.weight.copy()
@@ -103,4 +103,4 @@ def working_rows(rows: Rows, classes: NDArray[Any], most: int, seed: int) -> Use
         weight[some] *= rows.weight[own].sum() / rows.weight[some].sum()
         kept.append(some)
     index = np.sort(np.concatenate(kept))
-    return Used(index, weight[index], rows.count[index])
+    return WorkingRows(index, weight[index], rows.count[index])

@@ -19,17 +19,16 @@ from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from .._device.arrays import is_tensor, readable, to_host
+from .._util.sentences import quoted
 from .._util.typing import Array, MatrixLike
+from .kinds import LARGEST, as_floats, declared_kind, word_of
 
-__all__ = ["MISSING", "OTHER", "TableEncoder", "as_days", "as_numbers", "as_table", "as_words", "is_number", "named"]
+__all__ = ["MISSING", "OTHER", "TableEncoder", "as_numbers", "as_table", "as_words", "becomes_number", "named"]
 
 
 _CATEGORIES = 50  # columns that one column of categories may become
 _RARE = 5  # weight of a category below which it shares a column with the other rare ones
-_LARGEST = 1e100
 MISSING, OTHER = "(missing)", "(other)"
-_NUMBERS = ("integer", "floating", "mixed-integer-float", "boolean", "decimal")
-_DATES = ("date", "datetime", "datetime64", "period", "timedelta", "timedelta64")
 
 
 def as_table(X: MatrixLike) -> Any:
@@ -49,7 +48,7 @@ def as_table(X: MatrixLike) -> Any:
         return pd.DataFrame({name: X[name].to_numpy() for name in X.columns})
     if isinstance(X, list | tuple):
         frame = pd.DataFrame(np.array(X, dtype=object)) if np.ndim(X) == 2 else None
-        return X if frame is None or all(is_number(frame[name]) for name in frame) else frame
+        return X if frame is None or all(becomes_number(frame[name]) for name in frame) else frame
     array = np.asarray(X)
     return pd.DataFrame(array) if array.dtype.kind in "OUSM" and array.ndim == 2 else X
 
@@ -70,7 +69,7 @@ class TableEncoder:
         self.common_: dict[str, set[str]] = {}
         if isinstance(table, pd.DataFrame):
             table = named(table)
-            numbers = [name for name in table.columns if is_number(table[name])]
+            numbers = [name for name in table.columns if becomes_number(table[name])]
             others = [name for name in table.columns if name not in numbers]
             self.common_ = {name: _common(table[name], weight) for name in others}
             self.columns_ = _encoder(numbers, others).fit(self._grouped(table))
@@ -85,8 +84,7 @@ class TableEncoder:
         self.left_out_ = [every[j] for j in np.setdiff1d(np.arange(len(every)), self.kept_)]
         empty = [names[j] for j in np.flatnonzero(gaps.all(axis=0))]
         if empty:
-            which = ", ".join(repr(name) for name in empty[:5]) + (", …" if len(empty) > 5 else "")
-            warnings.warn(f"No value in {which}: left out.", UserWarning, stacklevel=4)
+            warnings.warn(f"No value in {quoted(empty)}: left out.", UserWarning, stacklevel=4)
         if self.kept_.size == 0:
             raise ValueError("No column of X has two different values: there is nothing to learn from.")
         return self
@@ -101,10 +99,10 @@ class TableEncoder:
             table = named(table) if isinstance(table, pd.DataFrame) else pd.DataFrame(table, columns=names)
             table = self.columns_.transform(self._grouped(table))
         raw = np.asarray(table, dtype=np.float64)
-        if raw.size and not np.nanmax(np.abs(raw), initial=0.0) < _LARGEST:
-            j = int(np.flatnonzero((np.abs(raw) >= _LARGEST).any(axis=0))[0])
+        if raw.size and not np.nanmax(np.abs(raw), initial=0.0) < LARGEST:
+            j = int(np.flatnonzero((np.abs(raw) >= LARGEST).any(axis=0))[0])
             raise ValueError(
-                f"Column {self._names(table)[j]!r} of X contains infinity or a value above {_LARGEST:.0e}: "
+                f"Column {self._names(table)[j]!r} of X contains infinity or a value above {LARGEST:.0e}: "
                 "replace such values, with NaN if they are unknown."
             )
         return raw
@@ -154,17 +152,9 @@ def _encoder(numbers: list[str], others: list[str]) -> ColumnTransformer:
     )
 
 
-def is_number(column: pd.Series) -> bool:
-    kind = column.dtype
-    if isinstance(kind, pd.CategoricalDtype):
-        return False
-    if pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_datetime64_any_dtype(kind) or kind.kind == "m":
-        return True
-    if isinstance(kind, pd.PeriodDtype):
-        return True
-    if kind.kind == "O":
-        return column.isna().all() or pd.api.types.infer_dtype(column, skipna=True) in (*_NUMBERS, *_DATES)
-    return False
+def becomes_number(column: pd.Series) -> bool:
+    """Whether a column becomes one column of numbers, rather than one for each category."""
+    return declared_kind(column) in ("number", "date", "span", "nothing", "complex")
 
 
 def as_numbers(table: pd.DataFrame) -> Array:
@@ -172,38 +162,18 @@ def as_numbers(table: pd.DataFrame) -> Array:
     out = np.empty(table.shape)
     for j, name in enumerate(table.columns):
         column = table[name]
-        if pd.api.types.is_complex_dtype(column.dtype):
+        if declared_kind(column) == "complex":
             raise ValueError(f"Complex data not supported: column {name!r} of X holds complex numbers.")
         try:
-            column = as_days(column)
-            out[:, j] = pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan)
+            out[:, j] = as_floats(column)
         except (TypeError, ValueError):
             raise ValueError(f"Column {name!r} of X held numbers in training and now holds something else.") from None
     return out
 
 
-def as_days(column: pd.Series) -> pd.Series:
-    """Dates, periods and spans in days; others as they are."""
-    kind = pd.api.types.infer_dtype(column, skipna=True) if column.dtype.kind == "O" else ""
-    if isinstance(column.dtype, pd.PeriodDtype) or kind == "period":
-        column = pd.PeriodIndex(column).to_timestamp().to_series(index=column.index)
-    elif kind in ("timedelta", "timedelta64"):
-        column = pd.to_timedelta(column)
-    elif kind in _DATES:
-        column = pd.to_datetime(column)
-    if column.dtype.kind == "M":
-        return (column - pd.Timestamp(0, tz=getattr(column.dtype, "tz", None))) / pd.Timedelta(days=1)
-    return column / pd.Timedelta(days=1) if column.dtype.kind == "m" else column
-
-
-def _word(value: Any) -> str:
-    """A whole number is the same word as integer and as float."""
-    return str(int(value)) if isinstance(value, float | np.floating) and float(value).is_integer() else str(value)
-
-
 def as_words(column: pd.Series) -> pd.Series:
     """A column as strings, so that categories of mixed types can be sorted."""
-    return column.astype(object).map(_word).where(column.notna(), MISSING)
+    return column.astype(object).map(word_of).where(column.notna(), MISSING)
 
 
 def _median(column: Array, weight: Array) -> float:

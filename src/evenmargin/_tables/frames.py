@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["Column", "FramesTravel", "PlainFrame"]
+__all__ = ["FramesTravel", "PlainColumn", "PlainFrame"]
 
 
 # What pandas is told of a column: nothing of numbers, and of objects whether it had taken them for strings.
@@ -17,7 +17,7 @@ _DTYPES: dict[str, Any] = {"numbers": None, "objects": object, "strings": "str"}
 
 
 @dataclass
-class Column:
+class PlainColumn:
     """A column of a frame, or a level of its index."""
 
     name: Any
@@ -25,7 +25,7 @@ class Column:
     values: NDArray[Any]
 
     @classmethod
-    def of(cls, values: Any, name: Any) -> Column:
+    def of(cls, values: Any, name: Any) -> PlainColumn:
         if isinstance(values.dtype, np.dtype) and values.dtype.kind != "O":
             return cls(name, "numbers", values.to_numpy())
         kind = "strings" if isinstance(values.dtype, pd.StringDtype) else "objects"
@@ -40,16 +40,16 @@ class Column:
 class PlainFrame:
     """A frame taken apart; without levels, its rows are counted from 0."""
 
-    columns: list[Column]
-    levels: list[Column]
+    columns: list[PlainColumn]
+    levels: list[PlainColumn]
 
     @classmethod
     def of(cls, frame: pd.DataFrame) -> PlainFrame:
         levels = []
         if not frame.index.equals(pd.RangeIndex(len(frame))):
             index = frame.index
-            levels = [Column.of(index.get_level_values(place), name) for place, name in enumerate(index.names)]
-        return cls([Column.of(frame[name], name) for name in frame.columns], levels)
+            levels = [PlainColumn.of(index.get_level_values(place), name) for place, name in enumerate(index.names)]
+        return cls([PlainColumn.of(frame[name], name) for name in frame.columns], levels)
 
     def frame(self) -> pd.DataFrame:
         """The frame that it was."""

@@ -1,12 +1,16 @@
-"""The `evenmargin` command: its words. What each of them does is in the module of its name.
+"""The `evenmargin` command: its commands and their options. What each of them does is in a module of its own.
 
-Those are imported when a command runs, so that `--help` does not wait for them.
+Those modules are imported when a command runs, so that `--help` does not wait for them.
 """
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,236 +29,197 @@ app = typer.Typer(
     help="Support vector machines for imbalanced data.",
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for machines.")]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No notes, no tables; only errors, and scores without --out.")
-]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
 Data = Annotated[
     str,
     typer.Argument(
-        metavar="DATA", help="CSV, TSV, Parquet, Arrow or libsvm file, perhaps compressed; - is standard input."
+        metavar="DATA",
+        help="A CSV, TSV, Parquet, Arrow or libsvm file, which may be compressed; - reads standard input.",
     ),
 ]
 Model = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="File of a model that `fit` or `evenmargin.save` has written.")
+    Path, typer.Argument(metavar="MODEL", help="A model file, written by `evenmargin fit` or `evenmargin.save`.")
 ]
-Target = Annotated[str, typer.Option(help="Column with the answer.")]
-Positive = Annotated[str | None, typer.Option(help="Value of it to find; by default the rarer one.")]
+Target = Annotated[str, typer.Option(help="The column with the classes.")]
+Positive = Annotated[str | None, typer.Option(help="The class to find; by default the rarer of two.")]
 Objective = Annotated[
-    str, typer.Option(help="gmean, f1, mcc, balanced-accuracy, cost:fn=100,fp=1, recall>=0.95 or precision>=0.9.")
+    str,
+    typer.Option(
+        help="What to optimise: gmean, f1, mcc, balanced-accuracy, cost:fn=100,fp=1, recall>=0.95 or precision>=0.9."
+    ),
 ]
-Time = Annotated[str, typer.Option(help="For a fit: 90s, 2m, 1h30m, fast or thorough.")]
-Drop = Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")]
+Time = Annotated[str, typer.Option(help="Time for one fit: 90s, 2m, 1h30m, fast or thorough.")]
+Drop = Annotated[list[str] | None, typer.Option(help="A column to leave out. May be repeated.")]
 Keep = Annotated[
-    list[str] | None, typer.Option(help="Column to learn from though it looks like an id; may be repeated.")
+    list[str] | None, typer.Option(help="A column to learn from although it looks like an id. May be repeated.")
 ]
-Encoding = Annotated[str, typer.Option(help="Of a text file.")]
-Separator = Annotated[str | None, typer.Option(help="Of a text file; by default what its first line shows.")]
-Seed = Annotated[int, typer.Option(min=0, max=2**31, help="All random choices follow from it.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**31, help="Seed of all random choices.")]
 Jobs = Annotated[
-    int | None, typer.Option(min=1, help="Threads; by default all cores. The answer does not depend on it.")
+    int | None, typer.Option(min=1, help="Number of threads; by default all cores. It does not change the result.")
 ]
 
+# Options of every command that reads a table, and of every command.
+_TABLE = {
+    "encoding": (Annotated[str, typer.Option(help="Encoding of a text file.")], "utf-8"),
+    "separator": (
+        Annotated[str | None, typer.Option(help="Separator of a text file; by default found from its first lines.")],
+        None,
+    ),
+}
+_EVERY = {
+    "json": (Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")], False),
+    "quiet": (
+        Annotated[
+            bool, typer.Option("--quiet", "-q", help="Print only errors (and the scores, if they have no --out).")
+        ],
+        False,
+    ),
+    "debug": (Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")], False),
+}
 
-@app.command()
+
+def _command(module: str, *, reads_table: bool = False) -> Callable[[Callable[..., None]], None]:
+    """Add a command with the options of the decorated function and those that it shares with others.
+
+    It calls the function of its name in `module` with a voice and all that was given.
+    """
+
+    def add(declared: Callable[..., None]) -> None:
+        @wraps(declared)
+        def command(*, json: bool, quiet: bool, debug: bool, **options: Any) -> None:
+            with speaking(as_json=json, quiet=quiet, debug=debug) as voice:
+                getattr(import_module(module, __package__), declared.__name__)(voice, **options)
+
+        shared = (_TABLE if reads_table else {}) | _EVERY
+        own = inspect.signature(declared, eval_str=True).parameters.values()
+        more = [
+            inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
+            for name, (annotation, default) in shared.items()
+        ]
+        command.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]  # read by typer
+        app.command()(command)
+
+    return add
+
+
+@_command("._demo")
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("evenmargin-demo.html"),
-    seed: Seed = 0,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    out: Annotated[Path, typer.Option(help="File for the report.")] = Path("evenmargin-demo.html"), seed: Seed = 0
 ) -> None:
-    """Compare plain and even-margin machines on bundled data, and write a report."""
-    with speaking(as_json=json, quiet=quiet, debug=debug) as voice:
-        from ._demo import demo as run
-
-        run(voice, out=out, seed=seed)
+    """Compare classifiers with and without an even margin on bundled data, and write a report."""
 
 
-@app.command()
+@_command("._fit", reads_table=True)
 def fit(
     data: Data,
     target: Target,
     positive: Positive = None,
     objective: Objective = "gmean",
     time_budget: Time = "5m",
-    model: Annotated[Path | None, typer.Option(help="Where the model goes, such as out.skops.")] = None,
-    report: Annotated[Path | None, typer.Option(help="Where the report goes, such as out.html.")] = None,
-    weight: Annotated[str | None, typer.Option(help="Column of sample weights.")] = None,
+    model: Annotated[Path | None, typer.Option(help="File for the model, such as out.skops.")] = None,
+    report: Annotated[Path | None, typer.Option(help="File for the report, such as out.html.")] = None,
+    weight: Annotated[str | None, typer.Option(help="The column of sample weights.")] = None,
     drop: Drop = None,
     keep: Keep = None,
-    encoding: Encoding = "utf-8",
-    separator: Separator = None,
     seed: Seed = 0,
     jobs: Jobs = None,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
-    """Learn to find a rare value of a column, and say how well that will go."""
-    with speaking(as_json=json, quiet=quiet, debug=debug) as voice:
-        from ._fit import Source
-        from ._fit import fit as run
-
-        source = Source(data, target, positive, drop or [], keep or [], weight, encoding, separator)
-        run(
-            voice, source, objective=objective, time_budget=time_budget, model=model, report=report, seed=seed,
-            jobs=jobs,
-        )  # fmt: skip
+    """Learn to find a rare class, and estimate how well new rows will be classified."""
 
 
-@app.command()
+@_command("._predict", reads_table=True)
 def predict(
-    model: Model,
+    path: Model,
     data: Data,
     out: Annotated[
         Path | None,
-        typer.Option(help="Where the scores go: .csv, .tsv, .parquet or .arrow; by default they are printed."),
+        typer.Option(help="File for the scores: .csv, .tsv, .parquet or .arrow; by default they are printed."),
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(help="Call a row positive above this probability, not where the model would.")
+        float | None,
+        typer.Option(help="Flag rows above this probability, instead of the threshold that the fit has chosen."),
     ] = None,
     keep: Annotated[
-        list[str] | None, typer.Option(help="Column to copy to the scores, such as an id; may be repeated.")
+        list[str] | None, typer.Option(help="A column to copy to the scores, such as an id. May be repeated.")
     ] = None,
-    encoding: Encoding = "utf-8",
-    separator: Separator = None,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
-    """Score a table of any size, in pieces."""
-    with speaking(as_json=json, quiet=quiet, debug=debug) as voice:
-        from ._predict import predict as run
-
-        run(
-            voice, model, data, out=out, threshold=threshold, keep=keep or [], encoding=encoding, separator=separator
-        )  # fmt: skip
+    """Classify and score the rows of a table of any size."""
 
 
-@app.command()
+@_command("._report", reads_table=True)
 def report(
-    model: Model,
+    path: Model,
     data: Data,
-    target: Annotated[str | None, typer.Option(help="Column with the answer, if it is not that of the fit.")] = None,
-    out: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("report.html"),
-    prices: Annotated[str | None, typer.Option(help="Of mistakes: fn=100,fp=1.")] = None,
-    names: Annotated[str | None, typer.Option(help="Column that names the rows.")] = None,
-    encoding: Encoding = "utf-8",
-    separator: Separator = None,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    target: Annotated[
+        str | None, typer.Option(help="The column with the classes, if it is not that of the fit.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="File for the report.")] = Path("report.html"),
+    prices: Annotated[str | None, typer.Option(help="Costs of mistakes, such as fn=100,fp=1.")] = None,
+    names: Annotated[str | None, typer.Option(help="The column that names the rows.")] = None,
 ) -> None:
-    """Write a page on what a model does with a table whose answers are known."""
-    with speaking(as_json=json, quiet=quiet, debug=debug) as voice:
-        from ._report import report as run
-
-        run(
-            voice, model, data, target=target, out=out, prices=prices, names=names, encoding=encoding,
-            separator=separator,
-        )  # fmt: skip
+    """Write a page on how a model does on a table whose classes are known."""
 
 
-@app.command()
+@_command("._compare", reads_table=True)
 def compare(
     data: Data,
     target: Target,
     positive: Positive = None,
     objective: Objective = "gmean",
     time_budget: Time = "5m",
-    folds: Annotated[int, typer.Option(min=2, max=100, help="Of the cross-validation.")] = 5,
-    tune: Annotated[bool, typer.Option("--tune", help="Choose the others' thresholds for the objective, too.")] = False,
-    only: Annotated[list[str] | None, typer.Option(help="A method to compare with; may be repeated.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Where the figures go: .csv, .tsv or .parquet.")] = None,
+    folds: Annotated[int, typer.Option(min=2, max=100, help="Number of folds of the cross-validation.")] = 5,
+    tune: Annotated[
+        bool, typer.Option("--tune", help="Choose the thresholds of the other classifiers for the objective, too.")
+    ] = False,
+    only: Annotated[list[str] | None, typer.Option(help="A classifier to compare with. May be repeated.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File for the figures: .csv, .tsv or .parquet.")] = None,
     drop: Drop = None,
     keep: Keep = None,
-    encoding: Encoding = "utf-8",
-    separator: Separator = None,
     seed: Seed = 0,
     jobs: Jobs = None,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
-    """Try the classifiers that are installed here on the same folds of a table."""
-    with speaking(as_json=json, quiet=quiet, debug=debug) as voice:
-        from ._compare import compare as run
-        from ._fit import Source
-
-        source = Source(data, target, positive, drop or [], keep or [], None, encoding, separator)
-        run(
-            voice, source, objective=objective, time_budget=time_budget, folds=folds, tune=tune, only=only or [],
-            out=out, seed=seed, jobs=jobs,
-        )  # fmt: skip
+    """Cross-validate the classifiers that are installed here on the same folds of a table."""
 
 
-@app.command()
-def info(model: Model, json: Json = False, quiet: Quiet = False, debug: Debug = False) -> None:
-    """Say what a model file holds."""
-    with speaking(as_json=json, quiet=quiet, debug=debug) as voice:
-        from ._info import info as run
-
-        run(voice, model)
+@_command("._info")
+def info(path: Model) -> None:
+    """Show what a model file contains."""
 
 
-@app.command()
+@_command("._info", reads_table=True)
 def export(
-    model: Model,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where it goes, such as out.onnx.")],
-    check: Annotated[str | None, typer.Option(help="Table on whose rows the two are compared.")] = None,
-    encoding: Encoding = "utf-8",
-    separator: Separator = None,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    path: Model,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="File for the exported model, such as out.onnx.")],
+    check: Annotated[
+        str | None, typer.Option(help="A table on which to compare the exported model with the original.")
+    ] = None,
 ) -> None:
-    """Write a model as ONNX, for other languages and servers."""
-    with speaking(as_json=json, quiet=quiet, debug=debug) as voice:
-        from ._info import export as run
-
-        run(voice, model, out, check, encoding=encoding, separator=separator)
+    """Export a model to ONNX, for other languages and servers."""
 
 
-@app.command()
+@_command("._reproduce")
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(metavar="TABLE", help="Which to run; none: list them.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="All tables.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller versions: all tables in a few minutes.")] = False,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="TABLE", help="Tables to run; without any, they are listed.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Run all tables.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run smaller versions, all in a few minutes.")] = False,
     trials: Annotated[
-        int | None, typer.Option(min=1, help="Repetitions; by default as many as each table has.")
+        int | None, typer.Option(min=1, help="Number of repetitions; by default what each table asks for.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("reproduction"),
-    data: Annotated[Path | None, typer.Option(help="Folder of the data; by default EVENMARGIN_DATA.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with the data; by default EVENMARGIN_DATA.")] = None,
     seed: Seed = 0,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Forget the cells of an earlier run.")] = False,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Discard the results of an earlier run.")] = False,
 ) -> None:
-    """Run the papers' tables again and set our figures beside theirs.
+    """Run the experiments of the papers again, and compare our figures with theirs.
 
-    A run that is stopped goes on where it was with the same command.
+    If a run is stopped, the same command continues it.
     """
-    with speaking(as_json=json, quiet=quiet, debug=debug) as voice:
-        from ._reproduce import list_tables, run_tables
-
-        if names or every:
-            run_tables(
-                voice, names or [], every=every, quick=quick, trials=trials, out=out, data=data, seed=seed, fresh=fresh
-            )  # fmt: skip
-        else:
-            list_tables(voice, data)
 
 
-@app.command()
-def warmup(json: Json = False, quiet: Quiet = False, debug: Debug = False) -> None:
-    """Compile the inner loops now, so that the first fit does not wait for it."""
-    with speaking(as_json=json, quiet=quiet, debug=debug) as voice:
-        from ._warmup import warmup as run
-
-        run(voice)
+@_command("._warmup")
+def warmup() -> None:
+    """Compile the inner loops now, so that the first fit does not have to wait."""
 
 
 def _version(show: bool) -> None:
@@ -265,6 +230,8 @@ def _version(show: bool) -> None:
 
 @app.callback()
 def options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
 ) -> None:
     """Support vector machines for imbalanced data."""

@@ -64,8 +64,8 @@ def parse_prices(text: str) -> dict[str, float]:
         prices = {}
     if not {"fn", "fp"} <= set(prices) <= {"tp", "fn", "fp", "tn"}:
         raise ValueError(
-            f"{text!r} are no prices: write fn=100,fp=1, the price of a case that is missed (fn) and of a false alarm "
-            "(fp), and tp and tn if these cost too."
+            f"{text!r} is not a list of costs: write fn=100,fp=1 for the cost of a missed case (fn) and of a false "
+            "alarm (fp), and add tp and tn if these cost something, too."
         )
     return prices
 
@@ -90,7 +90,7 @@ def parse_time(text: str) -> Any:
         except ValueError:
             seconds = 0.0
     if not 0 < seconds < 1e9:
-        raise ValueError(f"--time-budget {text} is no time: write 90s, 2m, 1h30m, fast or thorough.")
+        raise ValueError(f"--time-budget {text} is not a time: write 90s, 2m, 1h30m, fast or thorough.")
     return seconds
 
 
@@ -98,4 +98,4 @@ def _share(digits: str, percent: str, text: str) -> float:
     try:
         return float(digits) / (100.0 if percent else 1.0)
     except ValueError:
-        raise ValueError(f"--objective {text}: {digits!r} is no number.") from None
+        raise ValueError(f"--objective {text}: {digits!r} is not a number.") from None

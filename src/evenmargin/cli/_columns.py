@@ -23,9 +23,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .._tables.content import PLURAL, content_of, lost_note
+from .._util.sentences import hint, near, quoted
 from .._util.typing import Mask
-from ._content import PLURAL, content_of, lost_note
-from ._reading import InputError, hint, near, quoted
+from ._reading import InputError
 from ._schema import AS_ASKED, Column, Schema
 from ._target import Answer, labels
 
@@ -128,7 +129,7 @@ def prepare(
                 kept[name] = content
                 notes += content.remarks(name)
     if not kept:
-        raise InputError(f"No column is left to learn from beside {target!r}: {_why(left_out)}.")
+        raise InputError(f"No column is left to learn from besides {target!r}: {_why(left_out)}.")
     columns = tuple(Column(name, content.kind) for name, content in kept.items())
     X = pd.DataFrame({name: content.series(rows) for name, content in kept.items()})
     wanted = answer.label(answer.positive)
@@ -227,6 +228,10 @@ class Matcher:
 
     def _as(self, column: Column, values: pd.Series) -> pd.Series:
         content = content_of(values, column.kind)
+        if content.kind == "nested":
+            raise InputError(
+                f"Column {column.name!r} held {PLURAL[column.kind]} when the model was fitted, and now lists or bytes."
+            )
         self._values[column.name] += content.count
         if content.lost:
             self._lost[column.name] += content.lost.total()
@@ -280,7 +285,7 @@ def _telling_notes(X: pd.DataFrame, found: Mask, target: str) -> list[str]:
             telling = len(values) <= _TELLING and bool(np.isin(share, (0, 1)).all())
         if telling:
             notes.append(
-                f"Column {name!r} alone tells {target!r} in every row: if it is not known beforehand, leave it out "
-                f"(--drop {name})."
+                f"Column {name!r} alone determines {target!r} in every row: if it is not known in advance, leave it "
+                f"out (--drop {name})."
             )
     return notes

@@ -25,7 +25,7 @@ from ..auto import EvenMarginClassifier
 from ..operating import Objective, choose_threshold, get_objective
 from ..responses import METHODS, for_class, scores_for
 from ._arguments import parse_objective, parse_time
-from ._fit import Source, figure, learn
+from ._fit import TrainingTable, figure, learn
 from ._reading import InputError
 from ._voice import STOPPED, Voice
 from ._writing import check_ending, writing
@@ -124,15 +124,16 @@ class Trial:
 
 
 def compare(
-    voice: Voice, source: Source, *, objective: str, time_budget: str, folds: int, tune: bool, only: list[str],
-    out: Path | None, seed: int, jobs: int | None,
+    voice: Voice, *, objective: str, time_budget: str, folds: int, tune: bool, only: list[str] | None,
+    out: Path | None, seed: int, jobs: int | None, **table: Any,
 ) -> None:  # fmt: skip
     """Fit every classifier on every fold, and show them, best first."""
+    source = TrainingTable(**table)
     goal, seconds = parse_objective(objective), parse_time(time_budget)
     if out is not None:
         check_place(out, source.data)
         check_ending(out)
-    peers = _chosen(only)
+    peers = _chosen(only or [])
     lesson = learn(voice, source)
     y = np.asarray(lesson.y == lesson.positive)
     folds = _folds(voice, y, folds)
@@ -173,7 +174,7 @@ def _chosen(only: list[str]) -> list[Peer]:
     known = {peer.name.lower(): peer for peer in PEERS}
     unknown = [name for name in only if name.lower() not in known]
     if unknown:
-        raise InputError(f"--only {unknown[0]} is unknown: choose among {', '.join(peer.name for peer in PEERS)}.")
+        raise InputError(f"--only {unknown[0]} is unknown: choose from {', '.join(peer.name for peer in PEERS)}.")
     chosen = [known[name.lower()] for name in only] or [peer for peer in PEERS if peer.here]
     away = [peer for peer in chosen if not peer.here]
     if away:
@@ -184,9 +185,9 @@ def _chosen(only: list[str]) -> list[Peer]:
 def _folds(voice: Voice, y: Mask, folds: int) -> int:
     least = int(min(y.sum(), (~y).sum()))
     if least < 4:
-        raise InputError(f"The rarer class has {least} rows: a comparison needs four, better forty.")
+        raise InputError(f"The rarer class has {least} rows: a comparison needs at least four, and better forty.")
     if least < 2 * folds:
-        voice.note(f"The rarer class has {least} rows only, so that {least // 2} folds are used.")
+        voice.note(f"The rarer class has only {least} rows, so {least // 2} folds are used.")
     return min(folds, least // 2)
 
 
@@ -231,7 +232,7 @@ def _tell(
     rows = [
         (name, *(_figure(row[key], key) for key in titles), f"{row['seconds']:.2f}") for name, row in table.iterrows()
     ]
-    cut = f"cut for {goal} inside each fold" if tune else "at their own cuts"
+    cut = f"at thresholds chosen for {goal} inside each fold" if tune else "at their own thresholds"
     title = f"{folds} folds of {len(y):,} rows, {y.sum():,} of them positive; best {goal} first; others {cut}"
     voice.table(["", *titles.values(), "seconds"], rows, title=title)
     voice.facts |= {

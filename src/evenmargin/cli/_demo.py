@@ -78,7 +78,7 @@ def demo(voice: Voice, *, out: Path, seed: int) -> None:
                 facts[f"{kind}: {name}"] = figures
                 advance(1)
     voice.facts["machines"] = facts
-    title = f"which of {len(y)} tissue samples are malignant ({malignant.sum()} are): {_FOLDS} folds"
+    title = f"{malignant.sum()} malignant samples among {len(y)}, found in {_FOLDS} folds"
     voice.table(["machine", "G-mean", "recall", "specificity", "ROC-AUC", "seconds"], rows, title=title)
     model = EvenMarginClassifier(random_state=seed, verbose=int(voice.lively)).fit(X, y)
     tell_estimates(voice, model, int(malignant.sum()))
@@ -86,7 +86,7 @@ def demo(voice: Voice, *, out: Path, seed: int) -> None:
         write_report(
             out, model, X, y, training=True, title="Malignant tissue samples",
             provenance=made_by("scikit-learn's breast cancer samples"),
-            notes=[f"Of the malignant samples {_KEPT} are kept, so that they are rare."],
+            notes=[f"Only {_KEPT} of the malignant samples are kept, so that they are rare."],
         )  # fmt: skip
     voice.done = True
     voice.facts["report"] = str(out)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from ._columns import AS_ASKED, Schema, prepare
 from ._reading import InputError, fingerprint, open_table
 from ._voice import Voice
 
-__all__ = ["Lesson", "Source", "digest", "figure", "fit", "learn", "made_by", "take_weights", "tell_estimates"]
+__all__ = ["Lesson", "TrainingTable", "digest", "figure", "fit", "learn", "made_by", "take_weights", "tell_estimates"]
 
 TITLES = {
     "gmean": "G-mean",
@@ -36,14 +37,14 @@ TITLES = {
 
 
 @dataclass(frozen=True)
-class Source:
-    """Which table, and how to read it."""
+class TrainingTable:
+    """Which table to learn from, and how to read it."""
 
     data: str
     target: str
     positive: str | None = None
-    drop: list[str] = field(default_factory=list)
-    keep: list[str] = field(default_factory=list)
+    drop: Sequence[str] | None = None
+    keep: Sequence[str] | None = None
     weight: str | None = None
     encoding: str = "utf-8"
     separator: str | None = None
@@ -63,12 +64,12 @@ class Lesson:
     ids: NDArray[Any] | None
 
 
-def learn(voice: Voice, source: Source) -> Lesson:
+def learn(voice: Voice, source: TrainingTable) -> Lesson:
     """Read a table and see what can be learned from it."""
     with voice.busy(f"reading {source.data}"):
         file = open_table(source.data, encoding=source.encoding, separator=source.separator)
         frame, weight = take_weights(file.read(), source.weight, file.name, source.target)
-        ready = prepare(frame, source.target, source.positive, drop=source.drop, keep=source.keep)
+        ready = prepare(frame, source.target, source.positive, drop=source.drop or (), keep=source.keep or ())
     notes, schema = [*file.notes, *ready.notes], replace(ready.schema, decimal_comma=file.decimal_comma)
     for note in notes:
         voice.note(note)
@@ -103,22 +104,23 @@ def take_weights(
     if wrong.size:
         value = frame[column].iloc[wrong[0]]
         raise InputError(
-            f"Column {column!r} for --weight has {value!r} in row {wrong[0] + 1}: weights are numbers from 0."
+            f"Column {column!r} for --weight has {value!r} in row {wrong[0] + 1}: weights are numbers of at least 0."
         )
     return frame.drop(columns=column), weight
 
 
 def fit(
-    voice: Voice, source: Source, *, objective: str, time_budget: str, model: Path | None, report: Path | None,
-    seed: int, jobs: int | None,
+    voice: Voice, *, objective: str, time_budget: str, model: Path | None, report: Path | None, seed: int,
+    jobs: int | None, **table: Any,
 ) -> None:  # fmt: skip
     """Learn, say what to expect, and keep the model and the report where that is asked for."""
+    source = TrainingTable(**table)
     goal, seconds = parse_objective(objective), parse_time(time_budget)
     places = [place for place in (model, report) if place is not None]
     for place in places:
         check_place(place, source.data)
     if len({place.resolve() for place in places}) < len(places):
-        raise InputError(f"{model} is named for the model and for the report: give each a file of its own.")
+        raise InputError(f"{model} is given for the model and for the report: give each a file of its own.")
     lesson = learn(voice, source)
     machine = EvenMarginClassifier(
         goal, time_budget=seconds, pos_label=lesson.positive, random_state=seed, n_jobs=jobs, verbose=int(voice.lively)
@@ -147,7 +149,7 @@ def fit(
         voice.facts["report"] = str(report)
         voice.say(f"report: {report}")
     if model is None and report is None:
-        voice.note("Nothing was kept: --model out.skops keeps the model, --report out.html a report.")
+        voice.note("Nothing was saved: --model out.skops saves the model, --report out.html writes a report.")
 
 
 def digest(X: pd.DataFrame, y: NDArray[Any]) -> str:
@@ -185,10 +187,10 @@ def tell_estimates(voice: Voice, machine: EvenMarginClassifier, positives: int) 
         value, low, high = (f"{1000.0 * own:,.0f}" for own in cost)
         rows.append(("cost of 1,000 rows", value, f"{low} to {high}"))
     title = (
-        f"{' '.join(str(machine.pos_label_).split())}: {(tp + fn) / (tp + fn + fp + tn):.2%} of the rows, called so "
+        f"{' '.join(str(machine.pos_label_).split())}: {(tp + fn) / (tp + fn + fp + tn):.2%} of the rows, flagged "
         f"above a probability of {machine.probability_threshold_:.3g} (for {machine.objective_})"
     )
-    voice.table(["to expect of new rows", "", "95 % interval"], rows, title=title)
+    voice.table(["expected on new rows", "", "95 % interval"], rows, title=title)
 
 
 def figure(value: float) -> str:

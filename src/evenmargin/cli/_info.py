@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
+from sklearn.base import BaseEstimator
+
 from .._util.files import check_place, replace_file
 from ._models import open_model
 from ._reading import InputError, open_table
@@ -21,7 +23,7 @@ def info(voice: Voice, path: Path) -> None:
     manifest, model = loaded.manifest, loaded.model
     lines = dict(manifest.summary())
     if loaded.schema is not None:
-        lines["target"] = f"{loaded.schema.target}, to find {loaded.schema.positive}"
+        lines["target"] = f"{loaded.schema.target}; the class to find is {loaded.schema.positive}"
         lines["columns"] = ", ".join(f"{column.name} ({column.kind})" for column in loaded.schema.columns)
     width = max(map(len, lines)) + 2
     for title, text in lines.items():
@@ -40,7 +42,7 @@ def export(voice: Voice, path: Path, out: Path, check: str | None, *, encoding: 
     from ..onnx import check_onnx, to_onnx
 
     if out.suffix.lower() != ".onnx":
-        raise InputError(f"{out}: end its name in .onnx, the format it is written in.")
+        raise InputError(f"{out}: the name of the file must end in .onnx.")
     check_place(out, path, check)
     loaded = open_model(path)
     rows = None
@@ -54,7 +56,9 @@ def export(voice: Voice, path: Path, out: Path, check: str | None, *, encoding: 
     if found is not None:
         voice.facts["check"] = {**asdict(found), "passed": found.passed}
         if not found.passed:
-            raise voice.fail(f"The exported model does not agree with this one, and is not written. {found}.", FAILED)
+            raise voice.fail(
+                f"The exported model does not agree with the original, so it was not written: {found}.", FAILED
+            )
     replace_file(out, graph.SerializeToString())
     voice.done = True
     voice.facts["onnx"] = str(out)
@@ -63,5 +67,5 @@ def export(voice: Voice, path: Path, out: Path, check: str | None, *, encoding: 
         voice.say(str(found))
 
 
-def _parameters(model: object) -> dict[str, str]:
-    return {name: repr(value) for name, value in model.get_params(deep=False).items()}  # type: ignore[attr-defined]
+def _parameters(model: BaseEstimator) -> dict[str, str]:
+    return {name: repr(value) for name, value in model.get_params(deep=False).items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,10 @@ import numpy as np
 import pandas as pd
 
 from .. import persistence
+from .._util.sentences import quoted
 from ..responses import positive_label
 from ._columns import Matcher, Schema
-from ._reading import InputError, TableFile, quoted
+from ._reading import InputError, TableFile
 
 __all__ = ["Loaded", "open_model"]
 
@@ -115,31 +115,13 @@ class Taker:
             self.matcher.finish()
 
 
-def _import_skops() -> None:
-    """Import skops without torch: it walks through scikit-learn, where one module imports torch, for two seconds."""
-
-    class Hidden:
-        @staticmethod
-        def find_spec(name: str, *_: Any) -> None:
-            if name.split(".")[0] == "torch":
-                raise ModuleNotFoundError(name=name)
-
-    finder: Any = Hidden
-    sys.meta_path.insert(0, finder)
-    try:
-        import skops.io  # noqa: F401
-    finally:
-        sys.meta_path.remove(finder)
-
-
 def open_model(path: Path) -> Loaded:
     """Load a model file; nothing in it is run."""
-    _import_skops()
     model, manifest = persistence.load_with_manifest(path)
     if not (hasattr(model, "predict") and hasattr(model, "classes_")):
-        raise InputError(f"{path} holds a {type(model).__name__}, which is no fitted classifier.")
+        raise InputError(f"{path} holds a {type(model).__name__}, which is not a fitted classifier.")
     notes = manifest.notes
     for name, kind in _NOTES.items():
         if name in notes and not isinstance(notes[name], kind):
-            raise InputError(f"{path} has notes that evenmargin fit has not written: fit the model again.")
+            raise InputError(f"{path} has notes that evenmargin fit did not write: fit the model again.")
     return Loaded(path, model, manifest, Schema.from_notes(notes["table"]) if "table" in notes else None)

@@ -25,13 +25,13 @@ _PIECE = 1_000, 100_000  # rows of it, at least and at most
 
 
 def predict(
-    voice: Voice, path: Path, data: str, *, out: Path | None, threshold: float | None, keep: list[str],
+    voice: Voice, path: Path, data: str, *, out: Path | None, threshold: float | None, keep: list[str] | None,
     encoding: str, separator: str | None,
 ) -> None:  # fmt: skip
     """Score a table and write a row for each of its rows."""
     started = time.perf_counter()
     if voice.json and (out is None or str(out) == "-"):
-        raise InputError("--json needs --out: scores and JSON do not go together on standard output.")
+        raise InputError("--json needs --out: scores and JSON cannot both go to standard output.")
     out = None if out is None or str(out) == "-" else out
     if out is not None:
         check_place(out, path, data)
@@ -39,12 +39,12 @@ def predict(
     loaded = open_model(path)
     judge = Judge(loaded, threshold)
     file = open_table(data, encoding=encoding, separator=separator)
-    keep = list(dict.fromkeys(keep))
+    keep = list(dict.fromkeys(keep or ()))
     unknown = [name for name in keep if name not in file.columns]
     if unknown:
         raise InputError(f"{file.name} has no column {unknown[0]!r} to keep.")
     if taken := set(keep) & {"prediction", "probability", "score"}:
-        raise InputError(f"--keep {min(taken)}: the scores have a column of that name; give yours another one.")
+        raise InputError(f"--keep {min(taken)}: the scores have a column of that name, so rename yours.")
     take, columns = loaded.taker(file), loaded.columns(file.columns, keep)
     beside = [name for name in keep if name not in columns]
     size = int(np.clip(_VALUES // (len(columns) + len(beside)), *_PIECE))
@@ -61,7 +61,7 @@ def predict(
         voice.note(note)
     voice.done = True
     seconds = time.perf_counter() - started
-    share = f"{called:,} of {rows:,} rows are called {judge.positive}" if judge.two else f"{rows:,} rows"
+    share = f"{called:,} of {rows:,} rows are classified as {judge.positive}" if judge.two else f"{rows:,} rows"
     voice.say(f"{share}; {seconds:.1f} s.", aside=True)
     if out is not None:
         voice.say(f"scores: {out}", aside=True)
@@ -92,7 +92,9 @@ class Judge:
             except ValueError as error:
                 if "contains NaN" not in str(error):
                     raise
-                raise InputError("The table has missing values, and this model takes none: fill them in.") from None
+                raise InputError(
+                    "The table has missing values, which this model does not take: fill them in."
+                ) from None
         if self.threshold is not None:
             own = columns["probability" if self.probable else "score"] > self.threshold
             codes = np.where(own == (self.classes[1] == self.positive), 1, 0)
@@ -126,7 +128,7 @@ class Judge:
         if not self.two:
             raise InputError(f"--threshold is for two classes, and this model has {self.classes.size}.")
         if not np.isfinite(threshold):
-            raise InputError(f"--threshold {threshold} is no number to compare with.")
+            raise InputError(f"--threshold {threshold} is not a number to compare with.")
         if not (self.probable or self.scored):
             raise InputError("--threshold needs a model with probabilities or scores, and this one has neither.")
         if self.probable and not 0 <= threshold <= 1:

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._util.files import check_place
+from .._util.sentences import quoted
 from .._util.typing import Mask
 from ..auto import EvenMarginClassifier
 from ..operating import get_objective
@@ -19,7 +20,7 @@ from ._arguments import parse_prices
 from ._columns import labels
 from ._fit import digest, made_by, take_weights
 from ._models import Loaded, open_model
-from ._reading import InputError, open_table, quoted
+from ._reading import InputError, open_table
 from ._voice import Voice
 
 __all__ = ["report"]
@@ -47,16 +48,18 @@ def report(
         asked = [*loaded.columns(file.columns), target or "", names or "", weighted or "", loaded.target or ""]
         frame = file.read(columns=None if loaded.schema is None else asked, words=loaded.words)
     if weighted is not None and weighted not in frame.columns:
-        voice.note(f"{file.name} has no column {weighted!r}, by which the model weighed rows: here all weigh the same.")
+        voice.note(
+            f"{file.name} has no column {weighted!r}, which held the weights of the fit: all rows get the same weight."
+        )
         weighted = None
     frame, weight = take_weights(frame, weighted, file.name)
     if names is not None and names not in frame.columns:
-        raise InputError(f"{file.name} has no column {names!r} to name the rows by.")
+        raise InputError(f"{file.name} has no column {names!r} to name the rows.")
     y, known = _answers(frame, loaded, target)
     if not known.all():
         count = np.count_nonzero(~known)
-        rows = "1 row is" if count == 1 else f"{count:,} rows are"
-        voice.note(f"{rows} left out, without an answer in {_target(loaded, target)!r}.")
+        rows = "1 row" if count == 1 else f"{count:,} rows"
+        voice.note(f"Left out: {rows} without a value of {_target(loaded, target)!r}.")
     frame, y = frame[known], y[known]
     X = take(frame[[name for name in loaded.columns(file.columns, [_target(loaded, target)]) if name in frame]])
     take.finish()
@@ -89,7 +92,7 @@ def _prices(text: str) -> dict[str, float]:
 def _target(loaded: Loaded, target: str | None) -> str:
     named = target or loaded.target
     if named is None:
-        raise InputError("The model does not know which column has the answer: give --target.")
+        raise InputError("The model file does not say which column has the classes: give --target.")
     return named
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich import box
@@ -12,10 +13,20 @@ from .. import datasets
 from .. import reproduce as reproduction
 from ._voice import FAILED, STOPPED, WRONG, Voice, shown
 
-__all__ = ["list_tables", "run_tables"]
+__all__ = ["reproduce"]
 
 
-def run_tables(
+def reproduce(
+    voice: Voice, names: list[str] | None, *, every: bool, data: Path | None, **settings: Any
+) -> None:  # fmt: skip
+    """Run the tables that are named, or all, or list them."""
+    if names or every:
+        _run_tables(voice, names or [], every=every, data=data, **settings)
+    else:
+        _list_tables(voice, data)
+
+
+def _run_tables(
     voice: Voice, names: list[str], *, every: bool, quick: bool, trials: int | None, out: Path, data: Path | None,
     seed: int, fresh: bool,
 ) -> None:  # fmt: skip
@@ -48,7 +59,7 @@ def run_tables(
         raise typer.Exit(status)
 
 
-def list_tables(voice: Voice, folder: Path | None) -> None:
+def _list_tables(voice: Voice, folder: Path | None) -> None:
     """The tables, and whether their data are here."""
     found = datasets.list(folder=folder).set_index("name")["found"]
     listing = Table(box=box.SIMPLE_HEAD)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ._reading import InputError
@@ -69,17 +69,7 @@ class Schema:
 
     def to_notes(self) -> dict[str, Any]:
         """What JSON can hold."""
-        return {
-            "target": self.target,
-            "positive": self.positive,
-            "others": list(self.others),
-            "label_type": self.label_type,
-            "grouped": self.grouped,
-            "columns": [[column.name, column.kind] for column in self.columns],
-            "left_out": dict(self.left_out),
-            "decimal_comma": self.decimal_comma,
-            "vocabulary": {name: list(words) for name, words in self.vocabulary.items()},
-        }
+        return {**asdict(self), "columns": [[column.name, column.kind] for column in self.columns]}
 
     @classmethod
     def from_notes(cls, notes: Mapping[str, Any]) -> Schema:
@@ -105,4 +95,4 @@ class Schema:
                 {str(name): tuple(map(str, words)) for name, words in notes.get("vocabulary", {}).items()},
             )
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise InputError("The model's notes about its table cannot be read: fit it again.") from None
+            raise InputError("The notes on the table in the model file cannot be read: fit the model again.") from None

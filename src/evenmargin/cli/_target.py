@@ -10,10 +10,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .._tables.content import TRUTH, as_number, coded
+from .._tables.kinds import declared_kind
+from .._util.sentences import hint, near, quoted
 from .._util.typing import Index, Mask
 from ..weights import is_minority
-from ._content import TRUTH, as_number, coded, own_kind
-from ._reading import InputError, hint, near, quoted
+from ._reading import InputError
 from ._schema import Schema
 
 __all__ = ["Answer", "labels"]
@@ -41,10 +43,10 @@ class Answer:
         if len(counts) < 2:
             what = f"only one value, {words[0]!r}" if words else "no value"
             gaps = "" if known.all() else " (an empty field counts as missing, and so do words like NA, None and null)"
-            raise InputError(f"The target {name!r} has {what}{gaps}: there is nothing to tell apart.")
+            raise InputError(f"The target {name!r} has {what}{gaps}: there are no classes to distinguish.")
         notes = []
         if not known.all():
-            notes.append(f"{_count(int((~known).sum()), 'row')} without a value of {name!r} left out.")
+            notes.append(f"Left out: {_count(int((~known).sum()), 'row')} without a value of {name!r}.")
         chosen = _rarer(counts, name, notes) if positive is None else _found(positive, counts, name)
         others = tuple(word for word in sorted(words) if word != chosen)
         grouped = len(others) > 1
@@ -52,7 +54,7 @@ class Answer:
             rest = "rest"
             while rest in counts:
                 rest = f"({rest})"
-            notes.append(f"{chosen!r} is told from all other values of {name!r}, which are called {rest!r}.")
+            notes.append(f"{chosen!r} is distinguished from all other values of {name!r}, which are named {rest!r}.")
             words, others, kind = [word if word == chosen else rest for word in words], (rest,), "text"
         return cls(_labelled(codes, words, kind), known, kind, chosen, others, grouped, notes)
 
@@ -63,8 +65,8 @@ class Answer:
 
 def _label_words(column: pd.Series) -> tuple[Index, list[str], str]:
     """Labels by code, and whether they are truth values, whole numbers or text; 1 and 1.0 are one label."""
-    if own_kind(column) == "nested":
-        raise InputError(f"The target {column.name!r} holds lists or bytes: a column with one label a row is wanted.")
+    if declared_kind(column) in ("nested", "complex"):
+        raise InputError(f"The target {column.name!r} holds lists or bytes: it must have one label in each row.")
     codes, words = coded(column)
     values = np.array([as_number(word) for word in words])
     if not words or not (np.abs(values) < 2**53).all():  # some word is no number, or one that floats do not have
@@ -100,20 +102,22 @@ def _rarer(counts: dict[str, int], name: str, notes: list[str]) -> str:
     if len(counts) > 2:
         if numbers and len(counts) > _CLASSES:
             raise InputError(
-                f"The target {name!r} holds {len(counts):,} different numbers, a measurement and not classes: make a "
-                "column that says yes or no of it, or name one value by --positive VALUE."
+                f"The target {name!r} holds {len(counts):,} different numbers, a measurement and not classes: "
+                "make a column of two classes from it, or choose one value with --positive VALUE."
             )
         raise InputError(
-            f"The target {name!r} has {len(counts):,} different values, {_counted(counts)}: --positive VALUE tells "
-            "that value from all others."
+            f"The target {name!r} has {len(counts):,} different values, {_counted(counts)}: choose the "
+            "one to find with --positive VALUE, and all others are the other class."
         )
     first, last = sorted(counts, key=lambda word: (as_number(word) if numbers else 0.0, word))
-    rare, other = (last, first) if is_minority(counts[last], counts[first]) else (first, last)
-    if counts[rare] == counts[other]:
-        notes.append(f"{rare!r} of {name!r} is looked for; {other!r}, as frequent, would be by --positive {other}.")
-    else:
-        total = sum(counts.values())
-        notes.append(f"{rare!r} of {name!r} is looked for, the rarer value: {counts[rare]:,} of {total:,} rows.")
+    total = sum(counts.values())
+    if counts[first] == counts[last]:
+        notes.append(
+            f"The class to find is {last!r} of {name!r}; for {first!r}, which is as frequent, give --positive {first}."
+        )
+        return last
+    rare = last if is_minority(counts[last], counts[first]) else first
+    notes.append(f"The class to find is {rare!r} of {name!r}, the rarer one: {counts[rare]:,} of {total:,} rows.")
     return rare
 
 
@@ -148,10 +152,10 @@ def labels(frame: pd.DataFrame, schema: Schema) -> tuple[NDArray[Any], Mask]:
     """
     names = [str(name) for name in frame.columns]
     if schema.target not in names:
-        raise InputError(f"There is no column {schema.target!r} with the answers{hint(schema.target, names)}")
+        raise InputError(f"There is no column {schema.target!r} with the classes{hint(schema.target, names)}")
     codes, words = coded(frame.set_axis(names, axis=1)[schema.target])
     if not words:
-        raise InputError(f"Column {schema.target!r} has no value: there are no answers to compare with.")
+        raise InputError(f"Column {schema.target!r} has no values: there are no classes to compare with.")
     known = [schema.positive, *schema.others]
     told = [_recognised(word, known) for word in words]
     if schema.grouped:

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from sklearn.datasets import make_classification
 
 from .. import EvenMarginClassifier, KernelSVM, LinearSVM, SharedGridSearch
-from .._core._jit import cache_folder
+from .._core import cache_folder
 from ..losses import LOSSES, get_loss
 from ..solvers import KERNEL_SOLVERS, SOLVERS, Solver
 from ._voice import Voice
@@ -36,9 +36,9 @@ def warmup(voice: Voice) -> None:
             fit()
             advance(1, name)
     seconds, folder = time.perf_counter() - started, cache_folder()
-    where = f"kept in {folder}" if folder else "but nothing could be kept: no cache folder can be written"
+    where = f"kept in {folder}" if folder else "but nothing could be kept: there is no cache folder to write to"
     voice.done = True
-    voice.say(f"{len(steps)} kinds of machines in {seconds:.1f} s, {where}.")
+    voice.say(f"Compiled the loops of {len(steps)} kinds of fits in {seconds:.1f} s, {where}.")
     voice.facts |= {"kinds": len(steps), "seconds": seconds, "cache": folder}
 
 

@@ -29,7 +29,9 @@ def check_ending(path: Path) -> None:
     if path.exists() and not path.is_file():
         return  # a device or a pipe takes CSV
     if ending not in _SEPARATORS and (packed or ending not in _ARROW):
-        raise InputError(f"{path}: end its name in .csv, .tsv (or .csv.gz, .tsv.gz), .parquet or .arrow.")
+        raise InputError(
+            f"{path}: the name of the file must end in .csv, .tsv (or .csv.gz, .tsv.gz), .parquet or .arrow."
+        )
     if ending in _ARROW and find_spec("pyarrow") is None:
         raise InputError(f'{path}: Parquet and Arrow need pyarrow: pip install "evenmargin[parquet]".')
 

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from ._arrays import Arrays, checksum, read, write
 from ._catalogue import CATALOGUE, Entry
-from ._openml import Source, convert, fetch, first_of_its_kind
+from ._openml import OpenMLTable, convert, fetch, first_of_its_kind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -298,7 +298,7 @@ def _advice(entry: Entry) -> str:
     return f"put {entry.name}.npz into a folder named by folder= or EVENMARGIN_DATA (it comes from {entry.origin})."
 
 
-def _download(entry: Entry, source: Source, cache: Path | None) -> Arrays:
+def _download(entry: Entry, source: OpenMLTable, cache: Path | None) -> Arrays:
     """The set from OpenML, if it is the set; kept in the cache where that can be written."""
     cache = _writable(cache)
     copy = f"{entry.name} on OpenML (data set {source.id})"

@@ -8,8 +8,6 @@ mask of rows that are not copies of earlier ones) or X_onehot.
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._util.files import replacing
 from .._util.typing import Index
 
 __all__ = ["Arrays", "checksum", "in_canonical_order", "one_hot", "read", "write"]
@@ -88,7 +87,8 @@ def read(path: Path, *, columns: int, needs: tuple[str, ...]) -> Arrays:
         raise
     except Exception as error:  # a damaged zip archive fails in many ways: OSError, BadZipFile, zlib.error, EOFError …
         raise ValueError(
-            f"{path} is damaged or no npz file ({type(error).__name__}): replace it, or delete it to look elsewhere."
+            f"{path} is damaged or not an npz file ({type(error).__name__}): replace it, or delete it to "
+            "look elsewhere."
         ) from error
     if fault := _fault(arrays, columns, needs):
         raise ValueError(f"{path} {fault}: replace it, or delete it to look elsewhere.")
@@ -142,12 +142,5 @@ def _odd_extra(arrays: Arrays) -> str | None:
 def write(path: Path, arrays: Arrays) -> None:
     """Write the file whole or not at all: no one ever reads half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=".npz")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            # The stubs take a mapping for the option allow_pickle.
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)

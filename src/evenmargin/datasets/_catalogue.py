@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._util.typing import Index
 from . import _openml
 from ._arrays import Arrays, in_canonical_order
-from ._openml import Source
+from ._openml import OpenMLTable
 
 __all__ = ["CATALOGUE", "Entry"]
 
@@ -48,7 +48,7 @@ class Entry:
         Arrays beside X and y that the paper's version is made from.
     paper : callable, optional
         (stored arrays, random state) -> the paper's version.
-    source : Source, optional
+    source : OpenMLTable, optional
         The copy on OpenML, where there may be one of the same content.
     """
 
@@ -66,7 +66,7 @@ class Entry:
     features: int = 0
     needs: tuple[str, ...] = ()
     paper: Callable[[Arrays, Any], Arrays] | None = None
-    source: Source | None = None
+    source: OpenMLTable | None = None
 
 
 def _swapped(arrays: Arrays, random_state: Any) -> Arrays:
@@ -148,7 +148,7 @@ _ENTRIES = (
         origin="LeCun, Cortes and Burges", columns=780, train=(60_000, 5_851), test=(10_000, 974),
         checksum="f8577955942ba790fe317d6bc9e06e998570ff540a8912faf373971a2adb1bc3",
         info="Grey values 0 to 255. The last 4 of 784 pixels, always 0, are left out as in LIBSVM's file.",
-        source=Source(554, "8", columns=780, labels={str(d): d for d in range(10)}, split=60_000, dtype="uint8"),
+        source=OpenMLTable(554, "8", columns=780, labels={str(d): d for d in range(10)}, split=60_000, dtype="uint8"),
     ),
     Entry(
         name="ijcnn1", title="IJCNN 2001 challenge, problem 1", papers=("log-loss",), positive="class 1",
@@ -161,7 +161,7 @@ _ENTRIES = (
         name="shuttle", title="Statlog shuttle", papers=("log-loss",), positive="class 4",
         origin=f"{_UCI}, Statlog (Shuttle)", columns=9, train=(43_500, 6_748), test=(14_500, 2_155),
         checksum="025be58f897071f10736d957eab4222cc016d3cebab3f0318e52871337b1453f",
-        source=Source(40685, "4", labels={str(c): c for c in range(1, 8)}, split=43_500, dtype="int16"),
+        source=OpenMLTable(40685, "4", labels={str(c): c for c in range(1, 8)}, split=43_500, dtype="int16"),
     ),
     Entry(
         name="letter", title="Letter recognition", papers=("log-loss",), positive="letter Q",
@@ -170,7 +170,7 @@ _ENTRIES = (
         info="The paper names neither the letter nor the split. Of 10 000 test rows it has 353 positive, and so has "
         "this draw of them. Of all letters, Q, scaled to [−1, 1], comes nearest to the paper's four figures.",
         stored_positive="letter Z", needs=("label",), paper=_halves_of_letters,
-        source=Source(6, "Z", labels={c: i for i, c in enumerate(ascii_uppercase, 1)}, dtype="uint8"),
+        source=OpenMLTable(6, "Z", labels={c: i for i, c in enumerate(ascii_uppercase, 1)}, dtype="uint8"),
     ),
     Entry(
         name="usps", title="USPS, handwritten digits", papers=("log-loss",), positive="digit 2",
@@ -191,20 +191,20 @@ _ENTRIES = (
         name="ecoli_imu", title="E. coli proteins", papers=("pegasos",), positive="imU",
         origin=f"{_UCI}, Ecoli", columns=7, train=(336, 35),
         checksum="009bc2a8bed040e881d71cd92600923e787fa6285e70c3d18e4e7dbe98c1ca95",
-        source=Source(39, "imU"),
+        source=OpenMLTable(39, "imU"),
     ),
     Entry(
         name="oil_spill", title="Oil spills in radar images", papers=("pegasos",), positive="oil spill",
         origin="Kubat, Holte and Matwin; imbalanced-learn's benchmark sets, oil", columns=49, train=(937, 41),
         checksum="f8a184cf5d03c3df428638e9dcc712b1aece3d50faff176e7ebae7c6dfc376c9",
-        source=Source(311, "1", dtype="float64"),
+        source=OpenMLTable(311, "1", dtype="float64"),
     ),
     Entry(
         name="abalone19", title="Abalone", papers=("pegasos", "z-svm"), positive="19 rings",
         origin=f"{_UCI}, Abalone", columns=10, train=(4_177, 32),
         checksum="c7e0f509c165d2f3e6cf6bf0822ee520e5f71425e0e969be3199fbba7cb42464",
         info="Sex is three columns, as in the pegasos paper; the z-svm paper does not say how it coded sex.",
-        source=Source(183, convert=_openml.abalone),
+        source=OpenMLTable(183, convert=_openml.abalone),
     ),
     Entry(
         name="ozone_level", title="Ozone level, one-hour peaks", papers=("pegasos",), positive="ozone day",
@@ -217,25 +217,25 @@ _ENTRIES = (
         name="spectrometer", title="IRAS low-resolution spectra", papers=("pegasos",), positive="class 44 or above",
         origin=f"{_UCI}, Low Resolution Spectrometer", columns=93, train=(531, 45),
         checksum="edc73ba1db44d72441fb1db797bd8b268134dd5c80d546d9c03b38726d926b52",
-        source=Source(313, target="LRS-class", convert=_openml.spectra),
+        source=OpenMLTable(313, target="LRS-class", convert=_openml.spectra),
     ),
     Entry(
         name="mammography", title="Mammography, microcalcifications", papers=("pegasos",), positive="calcification",
         origin="Woods and others; imbalanced-learn's benchmark sets, mammography", columns=6, train=(11_183, 260),
         checksum="8aceb0e3987f630b62391bff77af6b4e62aaef5ad77c26b86e467b1c57c75332",
-        source=Source(310, "1"),
+        source=OpenMLTable(310, "1"),
     ),
     Entry(
         name="yeast_ml8", title="Yeast genes, multi-label", papers=("pegasos",), positive="label 8, counted from 0",
         origin=f"{_LIBSVM}, yeast (multi-label)", columns=103, train=(2_417, 178),
         checksum="96b7637e7e532728a69a2f8fb3d51fbfb7a13717651c2f52d04cbd2574a94b00",
-        source=Source(40597, "TRUE", target="Class9", columns=103),
+        source=OpenMLTable(40597, "TRUE", target="Class9", columns=103),
     ),
     Entry(
         name="yeast_me2", title="Yeast proteins", papers=("z-svm",), positive="ME2",
         origin=f"{_UCI}, Yeast", columns=8, train=(1_484, 51),
         checksum="0a46325be63fc15087ad2fb20401e4e4abad7939ec6ecba92a73b4e66c1339a1",
-        source=Source(181, "ME2"),
+        source=OpenMLTable(181, "ME2"),
     ),
     Entry(
         name="car_good", title="Car evaluation", papers=("z-svm",), positive="good",
@@ -243,7 +243,7 @@ _ENTRIES = (
         checksum="f1a7e1655b2efa85a57d211a3253f4d1c59c30bcc4304ea9c4604c037e779cdc",
         info="The paper does not say how it coded the columns; with a column for each level its figures come out. "
         "The stored form has six columns of codes in order.",
-        needs=("X_onehot",), paper=_one_hot, source=Source(40975, convert=_openml.car),
+        needs=("X_onehot",), paper=_one_hot, source=OpenMLTable(40975, convert=_openml.car),
     ),
     Entry(
         name="euthyroid", title="Sick euthyroid, rows without gaps", papers=("z-svm",), positive="sick euthyroid",
@@ -267,21 +267,21 @@ _ENTRIES = (
         checksum="322a633292c0773d41f197b6144dfce51f0a4880ef19fb479aaf6d1711e1c75f",
         info="Distinct rows. The paper's F1 fits the frequent class, good, as the positive one; the stored form has "
         "bad.",
-        stored_positive="bad", needs=("keep",), paper=_distinct_and_flipped, source=Source(59, "b", keep=True),
+        stored_positive="bad", needs=("keep",), paper=_distinct_and_flipped, source=OpenMLTable(59, "b", keep=True),
     ),
     Entry(
         name="sonar", title="Sonar, mines and rocks", papers=("gwl",), positive="mine",
         origin=f"{_UCI}, Connectionist Bench (Sonar)", columns=60, train=(208, 111),
         checksum="80b38e1a48f9fc5c769f0321b7e232b9308ec00aec056c025b07d08fc657d088",
         info="The paper's F1 fits the frequent class, mine, as the positive one; the stored form has rock.",
-        stored_positive="rock", needs=("keep",), paper=_distinct_and_flipped, source=Source(40, "Rock", keep=True),
+        stored_positive="rock", needs=("keep",), paper=_distinct_and_flipped, source=OpenMLTable(40, "Rock", keep=True),
     ),
     Entry(
         name="breast_wisconsin", title="Breast cancer Wisconsin, original", papers=("gwl",), positive="malignant",
         origin=f"{_UCI}, Breast Cancer Wisconsin (Original)", columns=9, train=(449, 236),
         checksum="8dcd054a344e2c0ea0a7836ff1f2e86950b5eca925a027b07c5be6ffb401ca4c",
         info="Distinct rows without gaps. The paper says only Breast; its F1 fits this set, not breast_wdbc.",
-        needs=("keep",), paper=_distinct, source=Source(15, "malignant", keep=True, dtype="uint8"),
+        needs=("keep",), paper=_distinct, source=OpenMLTable(15, "malignant", keep=True, dtype="uint8"),
     ),
     Entry(
         name="german_credit", title="Statlog German credit, numeric", papers=("gwl",), positive="bad",
@@ -296,7 +296,7 @@ _ENTRIES = (
         checksum="38465f5e6a828089f58e3d71035b46583f331ee8b1eba4807dee113007723880",
         info="Distinct rows. The paper predicts the quality itself; the stored form has quality 4 or less as +1.",
         stored_positive="quality 4 or less", needs=("quality",), paper=_quality,
-        source=Source(44971, target="quality", convert=_openml.wine),
+        source=OpenMLTable(44971, target="quality", convert=_openml.wine),
     ),
     Entry(
         name="breast_wdbc", title="Breast cancer Wisconsin, diagnostic", papers=(), positive="malignant",
@@ -308,7 +308,7 @@ _ENTRIES = (
         name="statlog_heart", title="Statlog heart", papers=(), positive="heart disease present",
         origin=f"{_UCI}, Statlog (Heart)", columns=13, train=(270, 120),
         checksum="96293ac9c217d35163dd1ef2af80a8b8897c54ba88db646e567b7edecfcb50ea",
-        info="The other reading of the gwl paper's Statlog.", source=Source(53, "present", keep=True),
+        info="The other reading of the gwl paper's Statlog.", source=OpenMLTable(53, "present", keep=True),
     ),
     Entry(
         name="sick_euthyroid_full", title="Sick euthyroid, all rows", papers=(), positive="sick euthyroid",

@@ -23,11 +23,11 @@ from ._arrays import Arrays, one_hot
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Source", "abalone", "car", "convert", "fetch", "spectra", "wine"]
+__all__ = ["OpenMLTable", "abalone", "car", "convert", "fetch", "spectra", "wine"]
 
 
 @dataclass(frozen=True)
-class Source:
+class OpenMLTable:
     """A table on OpenML and how to read it.
 
     Parameters
@@ -63,7 +63,7 @@ class Source:
     convert: Callable[[pd.DataFrame, NDArray[Any]], Arrays] | None = None
 
 
-def fetch(source: Source, folder: Path | None) -> pd.DataFrame:
+def fetch(source: OpenMLTable, folder: Path | None) -> pd.DataFrame:
     """The table as OpenML has it; raw files live in a folder of their own and go with it."""
     from sklearn.datasets import fetch_openml
 
@@ -77,7 +77,7 @@ def fetch(source: Source, folder: Path | None) -> pd.DataFrame:
         ).data  # fmt: skip
 
 
-def convert(source: Source, table: pd.DataFrame) -> Arrays:
+def convert(source: OpenMLTable, table: pd.DataFrame) -> Arrays:
     """The table in the stored form, without the rows that have gaps."""
     table = table.dropna()
     target = source.target or table.columns[-1]

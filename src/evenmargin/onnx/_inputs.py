@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 from sklearn.svm import SVC, NuSVC
 
 from .._device.arrays import to_host
-from .._tables.encoder import MISSING, OTHER, TableEncoder, as_numbers, as_table, as_words, is_number, named
+from .._tables.encoder import MISSING, OTHER, TableEncoder, as_numbers, as_table, as_words, becomes_number, named
 from .._util.typing import MatrixLike
 from ..auto import EvenMarginClassifier
 from ..kernel import KernelSVM
@@ -55,7 +55,7 @@ def inputs_of(model: Any, X: MatrixLike = None) -> list[Input]:
             "This pipeline was fitted on a frame: give some rows of it as X, to tell the kinds of columns."
         )
     frame = _frame(X, names)
-    return [Input(str(name), np.float64 if is_number(frame[name]) else str) for name in frame.columns]
+    return [Input(str(name), np.float64 if becomes_number(frame[name]) else str) for name in frame.columns]
 
 
 def feed(model: Any, inputs: list[Input], X: MatrixLike) -> dict[str, NDArray[Any]]:

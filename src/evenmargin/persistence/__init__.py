@@ -6,25 +6,25 @@ notes. The comment of the archive is the seal,
 
     evenmargin-model 1 sha256:…
 
-the number of the format and a checksum of all bytes before it.
+that is, the number of the format and a checksum of all bytes before it.
 
-The seal protects against accidents: a file that was cut short, or changed anywhere, is found
+The seal protects against accidents: a file that was cut short, or changed anywhere, is refused
 before any of it is read. It does not protect against malice, since whoever forges a file can
-forge its checksum. Against that:
+forge its checksum. Against malice:
 
-- Types are built only if they are on a list: `TRUSTED`, for what this package keeps and what stands
-  around it, then estimators of scikit-learn, ufuncs and plain values. Nothing that the file asks for
-  gets onto it, and of other packages no module is even imported. Skops holds each name against
-  a list of its own again.
-- Every entry may only be what it is: an estimator an object, a loss a tuple. Of the ways
+- Types are built only if they are on a list: `TRUSTED`, which holds the types of this package (by their
+  names in `types`, so that files outlive the layout of the package) and what usually stands around them,
+  then estimators of scikit-learn, ufuncs and plain values. A file cannot add to the list, and no module of
+  another package is imported on its behalf. Skops checks every name again, against a list of its own.
+- Each type may be built in one way only: an estimator as an object, a loss as a tuple. Of the ways
   in which skops can make a value, those that call something of the file's choice (bound methods,
   partial functions, operators, constructors) are refused, and keys of dicts are words and numbers.
 - Arrays must be as long as they say, indices of sparse matrices within their shape.
 - A file unpacks to 64 times its size at most (or 64 MiB, if that is more), and holds 200 000
   parts at most, which take less than 1 GB.
 
-What remains: a forged file may hold a model that predicts nonsense, or one of scikit-learn's
-machines with numbers that its compiled code does not expect.
+What remains possible: a forged file may hold a model that predicts nonsense, or one of scikit-learn's
+estimators with numbers that its compiled code does not expect.
 """
 
 from __future__ import annotations

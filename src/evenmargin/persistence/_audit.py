@@ -1,4 +1,4 @@
-"""A look at all that a model file asks for, before any of it is built."""
+"""A check of everything that a model file asks for, before any of it is built."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def parsed_schema(schema: bytes) -> Any:
 
 
 class Audit:
-    """A look at all of schema.json before skops builds any of it.
+    """A check of all of schema.json before skops builds any of it.
 
-    Skops has a list of trusted types too. This look is narrower, and rests neither on that list nor on
-    how skops goes through the file: each would do without the other.
+    Skops has a list of trusted types, too. This check is narrower, and depends neither on that list nor on
+    how skops walks through the file, so that each of the two would be enough by itself.
 
     Attributes
     ----------
@@ -75,9 +75,11 @@ class Audit:
         if "__id__" in node:
             before = self._seen.setdefault(whole(node["__id__"]), node)
             if before is not node:
-                require(before == node, "two of its parts have one number")
+                require(before == node, "two different parts of it have the same number")
                 return False
-        require(kind in KINDS, f"it holds {NEVER.get(kind, f'a part of kind {kind[:50]}')}, which no model file may")
+        require(
+            kind in KINDS, f"it holds {NEVER.get(kind, f'a part of kind {kind[:50]}')}, which no model file may hold"
+        )
         if not self._trusts(kind, module, name):
             self.untrusted.add(f"{module}.{name}")
             return True
@@ -109,19 +111,19 @@ class Audit:
     def _DictNode(self, node: dict[str, Any]) -> None:
         # Types of keys are called, whatever the user trusts as a type elsewhere.
         types = node["key_types"]
-        require(types["__loader__"] == "ListNode", "a dict of it has odd keys")
+        require(types["__loader__"] == "ListNode", "a dict in it has keys of unknown types")
         for one in types["content"]:
             fine = one["__loader__"] == "TypeNode" and f"{one['__module__']}.{one['__class__']}" in KEYS
-            require(fine, "a dict of it has odd keys")
+            require(fine, "a dict in it has keys of unknown types")
 
     def _RandomStateNode(self, node: dict[str, Any]) -> None:
         # NumPy reads beyond its memory from a place that is not among its 624 numbers.
         place = node["content"]
         for key in ("state", "pos"):
-            require(place["__loader__"] == "DictNode", "a random state of it is none")
+            require(place["__loader__"] == "DictNode", "a random state in it is not one")
             place = place["content"][key]
-        require(place["__loader__"] == "JsonNode", "a random state of it is none")
-        require(0 <= whole(json.loads(place["content"])) <= 624, "a random state of it is none")
+        require(place["__loader__"] == "JsonNode", "a random state in it is not one")
+        require(0 <= whole(json.loads(place["content"])) <= 624, "a random state in it is not one")
 
 
 def _check_array(content: bytes) -> None:
@@ -130,8 +132,8 @@ def _check_array(content: bytes) -> None:
     file = io.BytesIO(content)
     shape, _, dtype = readers[np.lib.format.read_magic(file)](file)
     count = math.prod(shape)
-    require(not dtype.hasobject and (dtype.itemsize > 0 or count == 0), "an array of it holds no numbers")
-    require(count * dtype.itemsize == len(content) - file.tell(), "an array of it is not as long as it says")
+    require(not dtype.hasobject and (dtype.itemsize > 0 or count == 0), "an array in it does not hold numbers")
+    require(count * dtype.itemsize == len(content) - file.tell(), "an array in it is not as long as it says")
 
 
 def _check_sparse(content: bytes) -> None:
@@ -140,8 +142,8 @@ def _check_sparse(content: bytes) -> None:
 
     with ZipFile(io.BytesIO(content)) as archive:
         for info in archive.infolist():
-            require(info.compress_type == ZIP_STORED, "a matrix of it is compressed")
+            require(info.compress_type == ZIP_STORED, "a matrix in it is compressed")
             _check_array(unpacked(archive, info))
     matrix = load_npz(io.BytesIO(content))
-    require(matrix.format in ("csr", "csc"), "a matrix of it is neither CSR nor CSC")
+    require(matrix.format in ("csr", "csc"), "a matrix in it is neither CSR nor CSC")
     matrix.check_format(full_check=True)

@@ -1,4 +1,7 @@
-"""What skops wrote, made the same for the same model: skops names things by where they lay in memory."""
+"""What skops wrote, as a model file has it: types under their lasting names, and the same model as the same bytes.
+
+Skops names types by where they are defined, and parts and arrays by where they lay in memory.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,11 @@ from zipfile import ZipFile
 
 from ._audit import parsed_schema
 from ._file import SCHEMA, require
+from .types import file_name
 
 __all__ = ["canonical"]
 
+_OURS = __name__.partition(".")[0]
 _VALUES = ("JsonNode", "TypeNode", "FunctionNode", "SliceNode", "TupleNode")  # which need not be the same object again
 
 
@@ -20,7 +25,7 @@ def canonical(written: bytes) -> dict[str, bytes]:
     with ZipFile(io.BytesIO(written)) as archive:
         schema = parsed_schema(archive.read(SCHEMA))
         files = {name: archive.read(name) for name in archive.namelist() if name != SCHEMA}
-    settled = _Settled()
+    settled = _CanonicalSchema()
     schema = settled.part(schema)
     arrays = {
         new: _stored(files[old]) if new.endswith(".npz") else files[old] for old, new in settled.files.items()
@@ -28,7 +33,7 @@ def canonical(written: bytes) -> dict[str, bytes]:
     return {SCHEMA: json.dumps(schema, separators=(",", ":")).encode(), **arrays}
 
 
-class _Settled:
+class _CanonicalSchema:
     """Parts of schema.json, numbered as they come; a part that comes again is the same again."""
 
     def __init__(self) -> None:
@@ -44,6 +49,10 @@ class _Settled:
         if number in self._known:
             return self._known[number]
         kind = value.get("__loader__")
+        if kind is not None and value["__module__"].startswith(_OURS):
+            value["__module__"], _, value["__class__"] = file_name(
+                f"{value['__module__']}.{value['__class__']}"
+            ).rpartition(".")
         if kind == "SetNode":  # in no order
             value["content"].sort(key=_sorting)
         if kind == "DictNode":

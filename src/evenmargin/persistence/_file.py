@@ -20,7 +20,7 @@ __all__ = [
     "unpacked", "whole", "zipped",
 ]  # fmt: skip
 
-FORMAT = 1
+FORMAT = 2  # 1 was of versions before the first release: types under the names of modules
 MANIFEST, SCHEMA = "evenmargin.json", "schema.json"
 _SEAL = re.compile(rb"evenmargin-model (\d{1,6}) sha256:([0-9a-f]{64})\Z")
 _MEMBER = re.compile(r"evenmargin\.json|schema\.json|[0-9]{1,9}\.(npy|npz|bin)")
@@ -41,7 +41,7 @@ def require(fine: bool, what: str) -> None:
 
 
 def whole(value: Any) -> int:
-    require(type(value) is int, f"{str(value)[:50]!r} is no whole number")
+    require(type(value) is int, f"{str(value)[:50]!r} is not a whole number")
     return int(value)
 
 
@@ -108,9 +108,9 @@ def opened(path: str | os.PathLike[str]) -> Iterator[bytes]:
 
 def _verified(path: Path) -> bytes:
     if path.is_dir():
-        raise ModelFileError(f"{path} is a folder, and not a model file.")
+        raise ModelFileError(f"{path} is a folder, not a model file.")
     if not path.is_file():
-        raise ModelFileError(f"{path} is a device or a pipe, and not a model file.")
+        raise ModelFileError(f"{path} is a device or a pipe, not a model file.")
     length = len(seal(b"")) + 5  # for formats of more digits
     with path.open("rb") as file:
         head = file.read(1024)
@@ -123,7 +123,12 @@ def _verified(path: Path) -> bytes:
     body = memoryview(content)[: -len(found[0])]
     if hashlib.sha256(body).hexdigest().encode() != found[2]:
         raise ModelFileError(f"{path} is damaged, its checksum is wrong: copy it again, or save the model again.")
-    if int(found[1]) != FORMAT:
+    if int(found[1]) < FORMAT:
+        raise ModelFileError(
+            f"{path} was written before the first release of evenmargin (format {int(found[1])}), and this version "
+            f"reads format {FORMAT}: fit the model again, and save it."
+        )
+    if int(found[1]) > FORMAT:
         raise ModelFileError(
             f"{path} was written by {_writer(content)} (format {int(found[1])}), and this is evenmargin {__version__}, "
             f"which reads format {FORMAT}: upgrade evenmargin."
@@ -135,18 +140,20 @@ def _writer(content: bytes) -> str:
     """Who wrote a file of a later format, if it can be told."""
     try:
         version = json.loads(members_of(content, only=MANIFEST)[MANIFEST])["versions"]["evenmargin"]
-        return f"evenmargin {re.fullmatch('[0-9a-z.+]{1,30}', version)[0]}"  # type: ignore[index]
-    except Exception:
-        return "a newer evenmargin"
+        if re.fullmatch("[0-9a-z.+]{1,30}", version):
+            return f"evenmargin {version}"
+    except Exception:  # what a later format, or a forger, may hold
+        pass
+    return "a newer evenmargin"
 
 
 def _what_it_is(head: bytes) -> str:
     """What a file without a seal may be, and what to do about it."""
     if not head:
-        return "is empty, and no model file."
+        return "is empty, so it is not a model file."
     if _is_pickle(head) or any(_is_pickle(_start_of(head, make)) for make in _decompressors(head)):
         return (
-            "is a pickle, which can run any code when it is opened, so it was not: if you trust where it is from, "
+            "is a pickle, which can run any code when it is opened, so it was not: if you trust its source, "
             "load it with joblib or pickle yourself, and save the model with evenmargin.save."
         )
     if head.startswith(b"PK\x03\x04"):
@@ -190,8 +197,8 @@ def members_of(content: bytes, only: str | None = None) -> dict[str, bytes]:
     with ZipFile(io.BytesIO(content)) as archive:
         infos = archive.infolist()
         names = [info.filename for info in infos]
-        require(len(set(names)) == len(names), "two of its members have one name")
-        require(all(map(_MEMBER.fullmatch, names)), "one of its members has an odd name")
+        require(len(set(names)) == len(names), "two of its members have the same name")
+        require(all(map(_MEMBER.fullmatch, names)), "one of its members has an unexpected name")
         total = sum(info.file_size for info in infos)
         require(total <= max(_ROOM, _RATIO * len(content)), f"it unpacks to more than {_RATIO} times its size")
         return {info.filename: unpacked(archive, info) for info in infos if only in (None, info.filename)}
@@ -199,7 +206,7 @@ def members_of(content: bytes, only: str | None = None) -> dict[str, bytes]:
 
 def unpacked(archive: ZipFile, info: ZipInfo) -> bytes:
     """A member. Without a length, zipfile would unpack all there is, whatever the header says."""
-    require(info.compress_type in (ZIP_STORED, ZIP_DEFLATED), "it is compressed in an odd way")
+    require(info.compress_type in (ZIP_STORED, ZIP_DEFLATED), "it is compressed in an unknown way")
     with archive.open(info) as member:
         content = member.read(info.file_size)
     require(len(content) == info.file_size, "one of its members is shorter than it says")

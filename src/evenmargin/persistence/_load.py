@@ -1,4 +1,4 @@
-"""Reading a model: checked, looked through, and only then built."""
+"""Reading a model: its file is checked, then its parts, and only then is it built."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 from ._audit import Audit, parsed_schema
 from ._file import SCHEMA, ModelFileError, members_of, opened, require, said, whole, zipped
 from ._manifest import Manifest, differing, newer, parsed_manifest
-from ._trusted import OURS, Untrusted, full_name, listed, names_of
+from ._trusted import LISTED, Untrusted, listed, names_of
+from .types import file_name, full_name
 
 __all__ = ["built", "load", "load_with_manifest", "read_manifest"]
 
@@ -18,8 +19,8 @@ __all__ = ["built", "load", "load_with_manifest", "read_manifest"]
 def load(path: str | os.PathLike[str], *, trusted: Iterable[str | Callable[..., Any]] = ()) -> Any:
     """The model in a file that `save` wrote. No code of the file runs.
 
-    The checksum finds files that were damaged; a list of trusted types keeps out what a forger
-    may have put in: see the module for what is checked. Pickles are refused.
+    The checksum finds damaged files, and a list of trusted types keeps out what a forger may have
+    put in; the docstring of the module says what is checked. Pickles are refused.
 
     Parameters
     ----------
@@ -107,7 +108,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     >>> from evenmargin.persistence import read_manifest, save
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     read_manifest(save(LinearSVM(), Path(folder) / "machine.skops")).model
-    'evenmargin.linear.LinearSVM'
+    'evenmargin.persistence.types.LinearSVM'
     """
     with opened(path) as content:
         return parsed_manifest(content)
@@ -129,8 +130,9 @@ def _loaded(path: str | os.PathLike[str], trusted: Iterable[str | Callable[..., 
             raise ModelFileError(
                 f"{path} was written by {versions}, which cannot read it ({said(error)}): upgrade evenmargin."
             ) from error
-        if full_name(type(model)) != manifest.model:
-            raise ModelFileError(f"{path} holds a {full_name(type(model))} and says that it is a {manifest.model}.")
+        held = file_name(full_name(type(model)))
+        if held != manifest.model:
+            raise ModelFileError(f"{path} holds a {held} but says that it holds a {manifest.model}.")
         others = differing(manifest)
     if others:
         warnings.warn(
@@ -148,8 +150,8 @@ def _refusal(names: set[str], manifest: Manifest) -> str:
         if versions and unknown:
             return f"was written {way} {versions}, which does not know {listed(unknown)}: upgrade {package}."
     return (
-        f"holds what is not trusted ({listed(names)}), so nothing of it was built: "
-        "if this is your own code, name it in trusted=."
+        f"holds types that are not trusted ({listed(names)}), so nothing was built: "
+        "if they are your own code, name them in trusted=."
     )
 
 
@@ -161,12 +163,12 @@ def built(content: bytes, known: frozenset[str]) -> Any:
 
     members = members_of(content)
     schema = parsed_schema(members[SCHEMA])
-    require(whole(schema["protocol"]) >= 2, "it is of an old skops protocol")  # whose readers are laxer
+    require(whole(schema["protocol"]) >= 2, "it has an old skops protocol")  # whose readers are laxer
     audit = Audit(members, known)
     audit.look(schema)
     if audit.untrusted:
         raise Untrusted(audit.untrusted)
-    trusted = sorted(audit.names & (known | OURS))
+    trusted = sorted(audit.names & (known | LISTED))
     plain = zipped(members, {})
     del members, schema, audit  # skops will hold them once more
     try:

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import __version__
 from ._file import FORMAT, MANIFEST, ModelFileError, members_of, require, whole
-from ._trusted import full_name
+from .types import file_name, full_name
 
 __all__ = ["Manifest", "differing", "newer", "parsed_manifest", "written_manifest"]
 
@@ -27,7 +27,7 @@ class Manifest:
     Attributes
     ----------
     model : str
-        The class of the model.
+        The type of the model; one of this package by its name in `persistence.types`.
     saved : str
         When, in ISO 8601.
     versions : dict of str
@@ -61,7 +61,7 @@ def written_manifest(model: Any, notes: dict[str, Any] | None) -> bytes:
     moment = datetime.fromtimestamp(int(os.environ.get("SOURCE_DATE_EPOCH", time.time())), UTC)
     manifest = {
         "format": FORMAT,
-        "model": full_name(type(model)),
+        "model": file_name(full_name(type(model))),
         "saved": moment.isoformat(),
         "versions": {
             "evenmargin": __version__,
@@ -81,11 +81,11 @@ def written_manifest(model: Any, notes: dict[str, Any] | None) -> bytes:
 def parsed_manifest(content: bytes) -> Manifest:
     """The manifest of a verified file."""
     stated = json.loads(members_of(content, only=MANIFEST)[MANIFEST])
-    require(re.fullmatch(r"[\w.]{1,200}", stated["model"]) is not None, "the name of its class is none")
+    require(re.fullmatch(r"[\w.]{1,200}", stated["model"]) is not None, "the name of its type is not one")
     require({"evenmargin", "scikit-learn"} <= set(stated["versions"]), "it does not say who wrote it")
     for text in (*stated["versions"], *stated["versions"].values()):
-        require(re.fullmatch(r"[\w.+-]{1,50}", text) is not None, "a version of it is none")
-    require(isinstance(stated["notes"], dict), "its notes are no dict")
+        require(re.fullmatch(r"[\w.+-]{1,50}", text) is not None, "a version in it is not one")
+    require(isinstance(stated["notes"], dict), "its notes are not a dict")
     moment = datetime.fromisoformat(stated["saved"]).isoformat()
     return Manifest(stated["model"], moment, stated["versions"], stated["notes"], whole(stated["format"]))
 

@@ -1,4 +1,4 @@
-"""Writing a model: taken apart, put together again, and only then written."""
+"""Writing a model: it is taken apart and built again, and only then written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ._canonical import canonical
 from ._file import MANIFEST, ModelFileError, said, sealed
 from ._load import built
 from ._manifest import written_manifest
-from ._trusted import Untrusted, full_name, listed, names_of
+from ._trusted import Untrusted, listed, names_of
+from .types import full_name
 
 __all__ = ["save"]
 
@@ -26,9 +27,9 @@ def save(
 ) -> Path:
     """Write a model to a file that can be loaded without trusting who sends it.
 
-    Before anything is written, the model is taken apart, put together again and refused if
+    Before anything is written, the model is taken apart and built again, and refused if
     that fails. The file appears whole or not at all. The same model gives the same
-    bytes, but for the time; SOURCE_DATE_EPOCH in the environment sets that.
+    bytes, except for the time, which SOURCE_DATE_EPOCH in the environment sets.
 
     Parameters
     ----------
@@ -95,8 +96,8 @@ def _packed(model: Any, manifest: bytes, known: frozenset[str]) -> bytes:
         built(content, known)
     except Untrusted as error:
         raise ModelFileError(
-            f"This {name} cannot be saved, since it holds what is not trusted ({listed(error.args[0])}): code that "
-            "can be imported may be named in trusted=, here and in load."
+            f"This {name} cannot be saved, since it holds types that are not trusted ({listed(error.args[0])}): code "
+            "that can be imported may be named in trusted=, here and in `load`."
         ) from None
     except Exception as error:
         raise ModelFileError(f"This {name} cannot be saved, since it could not be loaded: {said(error)}.") from None

@@ -1,8 +1,4 @@
-"""What a model file may ask for, by name.
-
-A new loss, kernel, solver or other part of a model is added to `TRUSTED`; else no model that holds
-it can be saved.
-"""
+"""What a model file may ask for, by name: this package's types by their names in `types`, others by their place."""
 
 from __future__ import annotations
 
@@ -12,169 +8,79 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
+from . import types
 from ._file import ModelFileError
+from .types import full_name
 
-__all__ = [
-    "KEYS", "KINDS", "NEVER", "OURS", "TRUSTED", "Untrusted", "full_name", "is_trusted", "listed", "names_of",
-]  # fmt: skip
+__all__ = ["KEYS", "KINDS", "LISTED", "NEVER", "TRUSTED", "Untrusted", "is_trusted", "listed", "names_of"]
+
+
+def _all_in(module: str, names: str) -> tuple[str, ...]:
+    return tuple(f"{module}.{name}" for name in names.split())
+
 
 # What may be built, by the way in which skops builds it, beside estimators of scikit-learn, ufuncs and plain values.
-TRUSTED: Mapping[str, tuple[str, ...]] = MappingProxyType({
-    "ObjectNode": (
-        "evenmargin.auto.committee.Committee",
-        "evenmargin.auto.committee.Expansion",
-        "evenmargin.auto.committee.Member",
-        "evenmargin.auto.committee.Plan",
-        "evenmargin.auto.detector.Detector",
-        "evenmargin._tables.frames.Column",
-        "evenmargin._tables.frames.PlainFrame",
-        "evenmargin._tables.encoder.TableEncoder",
-        "evenmargin.auto.views.PiecewiseLinear",
-        "evenmargin.auto.views.QuantileNormal",
-        "evenmargin.auto.views.Standard",
-        "evenmargin.metrics.BalancedAccuracy",
-        "evenmargin.metrics.CostMatrix",
-        "evenmargin.metrics.FBeta",
-        "evenmargin.metrics.GMean",
-        "evenmargin.metrics.MCC",
-        "evenmargin.auto.classifier.EvenMarginClassifier",
-        "evenmargin.auto.classifier.Summary",
-        "evenmargin.auto.classifier._Fitted",
-        "evenmargin.density.weights.DensityWeights",
-        "evenmargin.kernel.KernelSVM",
-        "evenmargin.kernels.kernels.Exponential",
-        "evenmargin.kernels.kernels.Function",
-        "evenmargin.kernels.kernels.Laplacian",
-        "evenmargin.kernels.kernels.Linear",
-        "evenmargin.kernels.kernels.Poly",
-        "evenmargin.kernels.kernels.Precomputed",
-        "evenmargin.kernels.kernels.RBF",
-        "evenmargin.kernels.kernels.Sigmoid",
-        "evenmargin.selection.learned.LearnedWeights",
-        "evenmargin.linear.LinearSVM",
-        "evenmargin.neural.estimators.DensityWeightedMLPClassifier",
-        "evenmargin.neural.estimators.DensityWeightedMLPRegressor",
-        "evenmargin.nystroem.StratifiedNystroem",
-        "evenmargin.operating.calibration.Calibrator",
-        "evenmargin.operating.objectives.Floor",
-        "evenmargin.operating.objectives.Objective",
-        "evenmargin.problem.Solution",
-        "evenmargin.sampling.ClassBalanced",
-        "evenmargin.sampling.Given",
-        "evenmargin.sampling.Uniform",
-        "evenmargin.selection.search.SharedGridSearch",
-        "evenmargin.solvers.dual_cd.DualCD",
-        "evenmargin.solvers.kernel_lbfgs.KernelLbfgs",
-        "evenmargin.solvers.kernel_sgd.KernelSGD",
-        "evenmargin.solvers.lbfgs.Lbfgs",
-        "evenmargin.solvers.nesterov.Nesterov",
-        "evenmargin.solvers.newton.Newton",
-        "evenmargin.solvers.outcome.Progress",
-        "evenmargin.solvers.outcome.Resumption",
-        "evenmargin.solvers.outcome.TaskProgress",
-        "evenmargin.solvers.pegasos.Pegasos",
-        "evenmargin.solvers.smo.SMO",
-        "evenmargin.stopping.AUCHalting",
-        "evenmargin.zsvm.ZAdjustedClassifier",
-        # What stands around our machines in a pipeline or a search, and is no estimator.
-        "sklearn._loss.link.HalfLogitLink",
-        "sklearn._loss.link.IdentityLink",
-        "sklearn._loss.link.Interval",
-        "sklearn._loss.link.LogLink",
-        "sklearn._loss.link.LogitLink",
-        "sklearn._loss.link.MultinomialLogit",
-        "sklearn._loss.loss.AbsoluteError",
-        "sklearn._loss.loss.ExponentialLoss",
-        "sklearn._loss.loss.HalfBinomialLoss",
-        "sklearn._loss.loss.HalfGammaLoss",
-        "sklearn._loss.loss.HalfMultinomialLoss",
-        "sklearn._loss.loss.HalfPoissonLoss",
-        "sklearn._loss.loss.HalfSquaredError",
-        "sklearn._loss.loss.HuberLoss",
-        "sklearn._loss.loss.PinballLoss",
-        "sklearn.calibration._CalibratedClassifier",
-        "sklearn.calibration._SigmoidCalibration",
-        "sklearn.compose._column_transformer.make_column_selector",
-        "sklearn.metrics._scorer._PassthroughScorer",
-        "sklearn.metrics._scorer._Scorer",
-        "sklearn.model_selection._split.GroupKFold",
-        "sklearn.model_selection._split.KFold",
-        "sklearn.model_selection._split.RepeatedKFold",
-        "sklearn.model_selection._split.RepeatedStratifiedKFold",
-        "sklearn.model_selection._split.ShuffleSplit",
-        "sklearn.model_selection._split.StratifiedGroupKFold",
-        "sklearn.model_selection._split.StratifiedKFold",
-        "sklearn.model_selection._split.StratifiedShuffleSplit",
-        "sklearn.model_selection._split.TimeSeriesSplit",
-        "sklearn.utils._metadata_requests.MetadataRequest",
-        "sklearn.utils._metadata_requests.MethodMetadataRequest",
-    ),
-    "TupleNode": (
-        "evenmargin.losses.Blinex",
-        "evenmargin.losses.Hinge",
-        "evenmargin.losses.Log",
-        "evenmargin.losses.SquaredHinge",
-    ),
-    "FunctionNode": (
-        "evenmargin._tables.encoder.as_numbers",
-        "evenmargin.metrics.recall",
-        "evenmargin.metrics.specificity",
-        "evenmargin.papers._printed_twice",
-        # What the named scorers of classifiers measure.
-        "sklearn.metrics._classification.accuracy_score",
-        "sklearn.metrics._classification.balanced_accuracy_score",
-        "sklearn.metrics._classification.brier_score_loss",
-        "sklearn.metrics._classification.f1_score",
-        "sklearn.metrics._classification.fbeta_score",
-        "sklearn.metrics._classification.jaccard_score",
-        "sklearn.metrics._classification.log_loss",
-        "sklearn.metrics._classification.matthews_corrcoef",
-        "sklearn.metrics._classification.precision_score",
-        "sklearn.metrics._classification.recall_score",
-        "sklearn.metrics._ranking.average_precision_score",
-        "sklearn.metrics._ranking.roc_auc_score",
-        "sklearn.metrics._ranking.top_k_accuracy_score",
-    ),
-    "TypeNode": (
-        "sklearn.model_selection._split.KFold",
-        "sklearn.model_selection._split.StratifiedKFold",
-    ),
-    "LossNode": (
-        "sklearn._loss._loss.CyAbsoluteError",
-        "sklearn._loss._loss.CyExponentialLoss",
-        "sklearn._loss._loss.CyHalfBinomialLoss",
-        "sklearn._loss._loss.CyHalfGammaLoss",
-        "sklearn._loss._loss.CyHalfMultinomialLoss",
-        "sklearn._loss._loss.CyHalfPoissonLoss",
-        "sklearn._loss._loss.CyHalfSquaredError",
-        "sklearn._loss._loss.CyHalfTweedieLoss",
-        "sklearn._loss._loss.CyHalfTweedieLossIdentity",
-        "sklearn._loss._loss.CyHuberLoss",
-        "sklearn._loss._loss.CyPinballLoss",
-        "sklearn.linear_model._sgd_fast.EpsilonInsensitive",
-        "sklearn.linear_model._sgd_fast.Hinge",
-        "sklearn.linear_model._sgd_fast.ModifiedHuber",
-        "sklearn.linear_model._sgd_fast.SquaredEpsilonInsensitive",
-        "sklearn.linear_model._sgd_fast.SquaredHinge",
-    ),
-    "DTypeNode": ("numpy.dtype",),
-    "SparseMatrixNode": (
-        "scipy.sparse._csc.csc_array",
-        "scipy.sparse._csc.csc_matrix",
-        "scipy.sparse._csr.csr_array",
-        "scipy.sparse._csr.csr_matrix",
-    ),
-})  # fmt: skip
-OURS = frozenset(name for names in TRUSTED.values() for name in names)
+TRUSTED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "ObjectNode": (
+            *_all_in(types.__name__, " ".join(types.OBJECTS)),
+            # What stands around our machines in a pipeline or a search, and is no estimator.
+            *_all_in("sklearn._loss.link", "HalfLogitLink IdentityLink Interval LogLink LogitLink MultinomialLogit"),
+            *_all_in(
+                "sklearn._loss.loss",
+                "AbsoluteError ExponentialLoss HalfBinomialLoss HalfGammaLoss HalfMultinomialLoss HalfPoissonLoss "
+                "HalfSquaredError HuberLoss PinballLoss",
+            ),
+            *_all_in("sklearn.calibration", "_CalibratedClassifier _SigmoidCalibration"),
+            "sklearn.compose._column_transformer.make_column_selector",
+            *_all_in("sklearn.metrics._scorer", "_PassthroughScorer _Scorer"),
+            *_all_in(
+                "sklearn.model_selection._split",
+                "GroupKFold KFold RepeatedKFold RepeatedStratifiedKFold ShuffleSplit StratifiedGroupKFold "
+                "StratifiedKFold StratifiedShuffleSplit TimeSeriesSplit",
+            ),
+            *_all_in("sklearn.utils._metadata_requests", "MetadataRequest MethodMetadataRequest"),
+        ),
+        "TupleNode": _all_in(types.__name__, " ".join(types.TUPLES)),
+        "FunctionNode": (
+            *_all_in(types.__name__, " ".join(types.FUNCTIONS)),
+            # What the named scorers of classifiers measure.
+            *_all_in(
+                "sklearn.metrics._classification",
+                "accuracy_score balanced_accuracy_score brier_score_loss f1_score fbeta_score jaccard_score log_loss "
+                "matthews_corrcoef precision_score recall_score",
+            ),
+            *_all_in("sklearn.metrics._ranking", "average_precision_score roc_auc_score top_k_accuracy_score"),
+        ),
+        "TypeNode": _all_in("sklearn.model_selection._split", "KFold StratifiedKFold"),
+        "LossNode": (
+            *_all_in(
+                "sklearn._loss._loss",
+                "CyAbsoluteError CyExponentialLoss CyHalfBinomialLoss CyHalfGammaLoss CyHalfMultinomialLoss "
+                "CyHalfPoissonLoss CyHalfSquaredError CyHalfTweedieLoss CyHalfTweedieLossIdentity CyHuberLoss "
+                "CyPinballLoss",
+            ),
+            *_all_in(
+                "sklearn.linear_model._sgd_fast",
+                "EpsilonInsensitive Hinge ModifiedHuber SquaredEpsilonInsensitive SquaredHinge",
+            ),
+        ),
+        "DTypeNode": ("numpy.dtype",),
+        "SparseMatrixNode": (
+            *_all_in("scipy.sparse._csc", "csc_array csc_matrix"),
+            *_all_in("scipy.sparse._csr", "csr_array csr_matrix"),
+        ),
+    }
+)
+LISTED = frozenset(name for names in TRUSTED.values() for name in names)
 
 _SCALARS = frozenset(
-    f"numpy.{name}"
-    for name in (
-        "bool", "bytes_", "clongdouble", "complex64", "complex128", "datetime64", "float16", "float32", "float64",
-        "int8", "int16", "int32", "int64", "intc", "long", "longdouble", "longlong", "str_", "timedelta64",
-        "uint8", "uint16", "uint32", "uint64", "uintc", "ulong", "ulonglong",
+    _all_in(
+        "numpy",
+        "bool bytes_ clongdouble complex64 complex128 datetime64 float16 float32 float64 int8 int16 int32 int64 intc "
+        "long longdouble longlong str_ timedelta64 uint8 uint16 uint32 uint64 uintc ulong ulonglong",
     )
-)  # fmt: skip
+)
 
 # What the keys of a dict may be: skops calls the type of each.
 KEYS = _SCALARS | {"builtins.bool", "builtins.float", "builtins.int", "builtins.str"}
@@ -254,10 +160,6 @@ def _is_ufunc(module: str, name: str) -> bool:
 
 
 # --- names ---
-
-
-def full_name(kind: Any) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def names_of(trusted: Any) -> frozenset[str]:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
-from .._tables.encoder import as_days, is_number, named
+from .._tables.encoder import becomes_number, named
+from .._tables.kinds import as_days
 from .._util.typing import Array, Index, MatrixLike
 
 __all__ = ["TableView"]
@@ -141,7 +142,7 @@ def _kind(column: pd.Series) -> str:
     kind = column.dtype
     if pd.api.types.is_bool_dtype(kind) and not isinstance(kind, pd.CategoricalDtype):
         return "yes or no"
-    if not is_number(column):
+    if not becomes_number(column):
         return "category"
     if kind.kind in "mM" or isinstance(kind, pd.PeriodDtype):
         return "date"

@@ -16,9 +16,8 @@ and the number of fields in each line, of which pandas would fill up the short o
 
 from __future__ import annotations
 
-from ._base import MISSING, TableFile
+from ._base import InputError, TableFile
 from ._digest import fingerprint
 from ._open import open_table
-from ._sentences import InputError, hint, near, quoted
 
-__all__ = ["MISSING", "InputError", "TableFile", "fingerprint", "hint", "near", "open_table", "quoted"]
+__all__ = ["InputError", "TableFile", "fingerprint", "open_table"]

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import NoReturn
 
 import pandas as pd
 
-from ._sentences import InputError, quoted
+from ..._util.sentences import quoted
 
-__all__ = ["CELLS", "MISSING", "ROWS", "TableFile", "all_different"]
-
-# Words that mean "no value", in every format.
-_GAPS = "NA,N/A,n/a,<NA>,#NA,#N/A,#N/A N/A,NULL,null,None,NaN,nan,-NaN,-nan,1.#IND,-1.#IND,1.#QNAN,-1.#QNAN"
-MISSING = frozenset(["", *_GAPS.split(",")])
+__all__ = ["CELLS", "ROWS", "InputError", "TableFile", "all_different"]
 
 CELLS = 4_000_000  # of a piece of a Parquet file
 ROWS = 100_000
+
+
+class InputError(ValueError):
+    """A file or a table that cannot be used; one sentence that says why and what to do."""
 
 
 class TableFile(ABC):
@@ -44,7 +44,6 @@ class TableFile(ABC):
     notes: list[str]
     decimal_comma: bool = False
 
-    @abstractmethod
     def read(self, *, columns: Iterable[str] | None = None, words: Iterable[str] = ()) -> pd.DataFrame:
         """The whole table.
 
@@ -56,8 +55,9 @@ class TableFile(ABC):
         words : iterable of str, default=()
             Columns to read as text whatever they look like.
         """
+        frame = self._whole(self._wanted(columns)[0], set(words))
+        return frame if len(frame) else self._no_rows()
 
-    @abstractmethod
     def pieces(
         self,
         rows: int = ROWS,
@@ -80,6 +80,21 @@ class TableFile(ABC):
             values by themselves), pandas' "string" in text, where only an empty field is a
             gap. A column that `columns` names, too, comes as it does there.
         """
+        wanted, copied = self._wanted(columns, exact)
+        empty = True
+        for piece in self._pieces(rows, wanted, set(words), copied):
+            empty = False
+            yield piece
+        if empty:
+            self._no_rows()
+
+    @abstractmethod
+    def _whole(self, columns: list[str], words: Set[str]) -> pd.DataFrame:
+        """All rows of these columns; see `read`."""
+
+    @abstractmethod
+    def _pieces(self, rows: int, columns: list[str], words: Set[str], copied: Set[str]) -> Iterator[pd.DataFrame]:
+        """The columns in pieces; see `pieces`."""
 
     def expect(self, decimal_comma: bool) -> None:  # noqa: B027  (only text leaves a doubt)
         """Read numbers as they were at the fit where the file itself does not tell: is 1.037 above a thousand?"""

@@ -19,14 +19,15 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
-from ._sentences import InputError, near, quoted
+from ..._util.sentences import near, quoted
+from ._base import InputError
 
-__all__ = ["CHUNK", "Source", "need_pyarrow"]
+__all__ = ["CHUNK", "ByteSource", "need_pyarrow"]
 
 CHUNK = 1 << 20  # bytes read at a time
 
 
-class Source:
+class ByteSource:
     """The bytes of a file or of standard input, unpacked if they were compressed.
 
     Standard input and pipes can be read only once, others `again`.
@@ -151,8 +152,8 @@ def _unzip(file: IO[bytes], name: str) -> IO[bytes]:
     if any(one.filename.startswith("xl/") for one in members):
         raise InputError(f"{name} is a spreadsheet: save the sheet as CSV.")
     if len(members) != 1:
-        held = f"{len(members)} files, {quoted(one.filename for one in members)}," if members else "no file,"
-        raise InputError(f"{name} holds {held} and one is wanted: unpack it and name the file.")
+        held = f"{len(members)} files, {quoted(one.filename for one in members)}," if members else "no file"
+        raise InputError(f"{name} holds {held} instead of one: unpack it and name the file.")
     if members[0].flag_bits & 1:
         raise InputError(f"{name} is encrypted: unpack it with its password, and name the file.")
     member = archive.open(members[0])

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterator, Set
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ._base import CELLS, ROWS, TableFile, all_different
-from ._bytes import Source, need_pyarrow
-from ._sentences import InputError
+from ._base import CELLS, InputError, TableFile, all_different
+from ._bytes import ByteSource, need_pyarrow
 
 __all__ = ["ArrowFile"]
 
@@ -19,7 +18,7 @@ __all__ = ["ArrowFile"]
 class ArrowFile(TableFile):
     """Parquet, Arrow files and streams, Feather."""
 
-    def __init__(self, source: Source, kind: str) -> None:
+    def __init__(self, source: ByteSource, kind: str) -> None:
         self.name, self.format, self._source = source.name, kind, source
         self.notes = []
         self._pa = need_pyarrow(f"Reading {self.name}")
@@ -28,32 +27,19 @@ class ArrowFile(TableFile):
             schema, _ = self._opened()
             self.columns = all_different([str(name) for name in schema.names], self.name)
 
-    def read(self, *, columns: Iterable[str] | None = None, words: Iterable[str] = ()) -> pd.DataFrame:
-        wanted, _ = self._wanted(columns)
+    def _whole(self, columns: list[str], words: Set[str]) -> pd.DataFrame:
         with self._guarded():
-            schema, batches = self._opened(wanted)
-            fields = self._pa.schema([schema.field(name) for name in wanted])
-            frame = _frame(self._pa.Table.from_batches(list(batches(1 << 20)), schema=fields))
-        return frame if len(frame) else self._no_rows()
+            schema, batches = self._opened(columns)
+            fields = self._pa.schema([schema.field(name) for name in columns])
+            return _frame(self._pa.Table.from_batches(list(batches(1 << 20)), schema=fields))
 
-    def pieces(
-        self,
-        rows: int = ROWS,
-        *,
-        columns: Iterable[str] | None = None,
-        words: Iterable[str] = (),
-        exact: Iterable[str] = (),
-    ) -> Iterator[pd.DataFrame]:
-        (wanted, copied), some = self._wanted(columns, exact), False
-        rows = max(1, min(rows, CELLS // max(1, len(wanted))))
+    def _pieces(self, rows: int, columns: list[str], words: Set[str], copied: Set[str]) -> Iterator[pd.DataFrame]:
+        rows = max(1, min(rows, CELLS // max(1, len(columns))))
         with self._guarded():
-            _, batches = self._opened(wanted)
+            _, batches = self._opened(columns)
             for batch in batches(rows):
                 for i in range(0, batch.num_rows, rows):
-                    some = True
                     yield _frame(self._pa.Table.from_batches([batch.slice(i, rows)]), copied)
-        if not some:
-            self._no_rows()
 
     def _opened(self, columns: list[str] | None = None) -> tuple[Any, Callable[[int], Iterator[Any]]]:
         """The schema, and a function that gives the batches of the columns."""

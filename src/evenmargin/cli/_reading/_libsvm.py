@@ -5,17 +5,16 @@ from __future__ import annotations
 import io
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ..._util.typing import MatrixLike, VectorLike
-from ._base import CELLS, ROWS, TableFile
-from ._bytes import CHUNK, Source
+from ._base import CELLS, ROWS, InputError, TableFile
+from ._bytes import CHUNK, ByteSource
 from ._lines import LONGEST, endless, utf8
-from ._sentences import InputError
 
 __all__ = ["LibsvmFile"]
 
@@ -30,7 +29,7 @@ class LibsvmFile(TableFile):
 
     format = "libsvm"
 
-    def __init__(self, source: Source, encoding: str) -> None:
+    def __init__(self, source: ByteSource, encoding: str) -> None:
         self.name, self._source, self._encoding = source.name, source, encoding
         self.notes = []
         self._file = None if source.again else source.spool()
@@ -45,25 +44,18 @@ class LibsvmFile(TableFile):
             )
         self.columns = ["label", *(f"x{j}" for j in range(lowest, highest + 1))]
 
-    def read(self, *, columns: Iterable[str] | None = None, words: Iterable[str] = ()) -> pd.DataFrame:
-        return pd.concat(self.pieces(columns=columns), ignore_index=True)
+    def _wanted(self, columns: Iterable[str] | None, exact: Iterable[str] = ()) -> tuple[list[str], set[str]]:
+        return (self.columns if columns is None else list(dict.fromkeys([*columns, *exact]))), set()
 
-    def pieces(
-        self,
-        rows: int = ROWS,
-        *,
-        columns: Iterable[str] | None = None,
-        words: Iterable[str] = (),
-        exact: Iterable[str] = (),
-    ) -> Iterator[pd.DataFrame]:
-        wanted = self.columns if columns is None else list(dict.fromkeys([*columns, *exact]))
-        rows, some = max(1, min(rows, CELLS // max(1, len(wanted)))), False
+    def _whole(self, columns: list[str], words: Set[str]) -> pd.DataFrame:
+        pieces = list(self._pieces(ROWS, columns, words, set()))
+        return pd.concat(pieces, ignore_index=True) if pieces else self._no_rows()
+
+    def _pieces(self, rows: int, columns: list[str], words: Set[str], copied: Set[str]) -> Iterator[pd.DataFrame]:
+        rows = max(1, min(rows, CELLS // max(1, len(columns))))
         for X, y in self._blocks():
             for i in range(0, X.shape[0], rows):
-                some = True
-                yield _dense(X[i : i + rows], y[i : i + rows], wanted)
-        if not some:
-            raise InputError(f"{self.name} has no rows: there is nothing to read.")
+                yield _dense(X[i : i + rows], y[i : i + rows], columns)
 
     def lacks(self, names: Iterable[str]) -> list[str]:
         return [name for name in names if name != "label" and not _LIBSVM_NAME.fullmatch(name)]

@@ -15,7 +15,7 @@ from typing import NoReturn
 import numpy as np
 
 from ..._util.typing import Index
-from ._sentences import InputError
+from ._base import InputError
 
 __all__ = ["LONGEST", "blocks", "endless", "read_header", "utf8"]
 
@@ -41,7 +41,7 @@ def utf8(chunks: Iterable[bytes], encoding: str, name: str) -> Generator[bytes]:
         if nul >= 0:
             raise InputError(
                 f"{name} holds a NUL byte in line {line + chunk.count(10, 0, nul)}: it is damaged, not a text file, "
-                "or in another encoding (say --encoding utf-16 if it is that)."
+                "or in another encoding (try --encoding utf-16)."
             )
         line += _newlines(chunk)
         if chunk:
@@ -69,7 +69,7 @@ def _decoded(decoder: codecs.IncrementalDecoder, chunk: bytes, line: int, encodi
         line += data.count(10, 0, where)
         byte = f"byte 0x{data[where]:02X} in line {line}" if where < len(data) else f"line {line}"
         other = "latin-1" if encoding.lower().replace("_", "-") in ("utf-8", "utf8", "ascii") else "utf-8"
-        raise InputError(f"{name} is not {encoding.upper()}: {byte}; say --encoding {other} if it is that.") from None
+        raise InputError(f"{name} is not {encoding.upper()}: {byte}; try --encoding {other}.") from None
 
 
 def _lines(block: bytes, separator: str) -> tuple[Index, Index]:
@@ -147,7 +147,7 @@ def _even(lines: bytes, ends: Index, fields: Index, width: int, name: str, line:
         if lines[start:end].strip():
             raise InputError(
                 f"Line {line + _newlines(lines[:start])} of {name} has {fields[i]} field{'s' if fields[i] > 1 else ''} "
-                f"where the header has {width}: mend it, or put fields that hold the separator into double quotes."
+                f"where the header has {width}: correct it, or put fields that hold the separator into double quotes."
             )
         blank.append((start, end + 1))
     edges = [0, *itertools.chain.from_iterable(blank), len(lines)]

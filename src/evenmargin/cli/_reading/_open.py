@@ -6,11 +6,10 @@ import codecs
 import re
 from contextlib import suppress
 
-from ._base import TableFile
-from ._bytes import Source
+from ._base import InputError, TableFile
+from ._bytes import ByteSource
 from ._columnar import ArrowFile
 from ._libsvm import LibsvmFile
-from ._sentences import InputError
 from ._text import TextFile
 
 __all__ = ["open_table"]
@@ -18,7 +17,7 @@ __all__ = ["open_table"]
 # What else a file may be, by its first bytes.
 _OTHERS = {
     b"SQLite format 3": "is a database: write the table out as CSV",
-    b"%PDF": "is a PDF document: a table is wanted, such as CSV",
+    b"%PDF": "is a PDF document: give a table, such as CSV",
     b"\x89HDF": "is HDF5: write the table out as CSV or Parquet",
     b"\x93NUMPY": "is a NumPy array: write it out as CSV or Parquet",
     b"ORC": "is ORC: write the table out as CSV or Parquet",
@@ -75,14 +74,14 @@ def open_table(path: str, *, encoding: str = "utf-8", separator: str | None = No
         with suppress(UnicodeError):
             b"a".decode(encoding)
     except LookupError:
-        raise InputError(f"There is no encoding {encoding!r}: say utf-8, latin-1 or cp1252, for instance.") from None
-    source = Source(str(path))
+        raise InputError(f"There is no encoding {encoding!r}: use utf-8, latin-1 or cp1252, for instance.") from None
+    source = ByteSource(str(path))
     head = source.head()
     kind = _kind(head, source.name)
     if kind in ("parquet", "arrow"):
         return ArrowFile(source, kind)
     if codecs.lookup(encoding).name == "utf-8" and _binary(head):
-        raise InputError(f"{source.name} is not a table that is known here: CSV, TSV, Parquet, Arrow or libsvm.")
+        raise InputError(f"{source.name} is not a table of a known format: CSV, TSV, Parquet, Arrow or libsvm.")
     stem = re.sub(r"\.(gz|bz2|xz|zst|zip)$", "", source.name.lower())
     if separator is None and (stem.endswith((".libsvm", ".svmlight", ".svm")) or _LIBSVM_START.match(head)):
         return LibsvmFile(source, encoding)
@@ -111,7 +110,7 @@ def _kind(head: bytes, name: str) -> str:
     if re.match(rb'[{\[]\s*["{\[\]}]', text):
         raise InputError(f"{name} is JSON: write the table out as CSV or Parquet.")
     if re.match(rb"<(!doctype|html|\?xml)", text, re.I):
-        raise InputError(f"{name} is a web page or XML: a table is wanted, such as CSV.")
+        raise InputError(f"{name} is a web page or XML: give a table, such as CSV.")
     return "text"
 
 

@@ -6,22 +6,21 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Set
 
 import pandas as pd
 
-from ._base import MISSING, ROWS, TableFile, all_different
-from ._bytes import Source
+from ..._tables.kinds import GAPS
+from ._base import InputError, TableFile, all_different
+from ._bytes import ByteSource
 from ._lines import blocks, read_header, utf8
 from ._numbers import Style
-from ._sentences import InputError
 
 __all__ = ["TextFile"]
 
 _PARSED = 4 << 20  # bytes of text that pandas gets at a time when reading in pieces
 _SLICE = 1 << 18  # bytes that pandas asks for at a time
-_GAPS = sorted(MISSING)
+_GAPS = sorted(GAPS)
 
 # pandas 3.1 reads every float as Python does and deprecates the option that older ones need for it.
 _ROUND_TRIP = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
@@ -30,7 +29,7 @@ _ROUND_TRIP = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) els
 class TextFile(TableFile):
     """CSV and its kin."""
 
-    def __init__(self, source: Source, encoding: str, separator: str | None) -> None:
+    def __init__(self, source: ByteSource, encoding: str, separator: str | None) -> None:
         self.name, self._source, self._encoding = source.name, source, encoding
         text = utf8(source.chunks(), encoding, self.name)
         start = next(text, b"")
@@ -49,25 +48,13 @@ class TextFile(TableFile):
         if source.again:
             text.close()
 
-    def read(self, *, columns: Iterable[str] | None = None, words: Iterable[str] = ()) -> pd.DataFrame:
-        frame = self._parse(_Feed(self._lines()), self._wanted(columns)[0], words)
-        return frame if len(frame) else self._no_rows()
+    def _whole(self, columns: list[str], words: Set[str]) -> pd.DataFrame:
+        return self._parse(_Feed(self._lines()), columns, words)
 
-    def pieces(
-        self,
-        rows: int = ROWS,
-        *,
-        columns: Iterable[str] | None = None,
-        words: Iterable[str] = (),
-        exact: Iterable[str] = (),
-    ) -> Iterator[pd.DataFrame]:
-        (wanted, copied), words, some = self._wanted(columns, exact), list(words), False
+    def _pieces(self, rows: int, columns: list[str], words: Set[str], copied: Set[str]) -> Iterator[pd.DataFrame]:
         for block in _gathered(self._lines(), rows):
-            frame = self._parse(_Feed([block]), wanted, words, copied)
-            some = True
+            frame = self._parse(_Feed([block]), columns, words, copied)
             yield from (frame.iloc[i : i + rows].reset_index(drop=True) for i in range(0, len(frame), rows))
-        if not some:
-            self._no_rows()
 
     def expect(self, decimal_comma: bool) -> None:
         if decimal_comma and not self._style.sure and self.separator != ",":
@@ -82,8 +69,8 @@ class TextFile(TableFile):
         rest, self._begun = self._begun, None
         return blocks(rest, self.separator, len(self.columns), self.name, self._line)
 
-    def _parse(self, file: Any, columns: list[str], words: Iterable[str], copied: Collection[str] = ()) -> pd.DataFrame:
-        types = dict.fromkeys(set(words) & set(columns), "object") | dict.fromkeys(copied, "string")
+    def _parse(self, file: _Feed, columns: list[str], words: Set[str], copied: Set[str] = frozenset()) -> pd.DataFrame:
+        types = dict.fromkeys(words & set(columns), "object") | dict.fromkeys(copied, "string")
         # NA may be Namibia: in what is copied only an empty field is a gap.
         gaps = {name: [""] if name in copied else _GAPS for name in columns} if copied else _GAPS
         try:

@@ -1,15 +1,11 @@
-"""A refusal in one sentence, and names in it."""
+"""Names in a sentence: those that were meant, or those that there are."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
 
-__all__ = ["InputError", "hint", "near", "quoted"]
-
-
-class InputError(ValueError):
-    """A file or a table that cannot be used; one sentence that says why and what to do."""
+__all__ = ["hint", "near", "quoted"]
 
 
 def near(name: str, names: Iterable[str], most: int = 3) -> list[str]:
@@ -17,7 +13,7 @@ def near(name: str, names: Iterable[str], most: int = 3) -> list[str]:
 
     Examples
     --------
-    >>> from evenmargin.cli._reading import near
+    >>> from evenmargin._util.sentences import near
     >>> near("Froud", ["amount", "fraud", "country"])
     ['fraud']
     """
@@ -33,7 +29,7 @@ def quoted(names: Iterable[object], most: int = 5) -> str:
 
     Examples
     --------
-    >>> from evenmargin.cli._reading import quoted
+    >>> from evenmargin._util.sentences import quoted
     >>> quoted("abcd", most=2)
     "'a', 'b' and 2 more"
     """
@@ -49,7 +45,7 @@ def hint(name: str, names: Sequence[str]) -> str:
 
     Examples
     --------
-    >>> from evenmargin.cli._reading import hint
+    >>> from evenmargin._util.sentences import hint
     >>> hint("Froud", ["amount", "fraud"]), hint("when", ["amount", "fraud"])
     (": did you mean 'fraud'?", ": the table has 'amount' and 'fraud'.")
     """

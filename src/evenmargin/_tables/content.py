@@ -12,17 +12,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from .._util.sentences import quoted
 from .._util.typing import Array, Index, Mask
-from ._reading import MISSING, InputError, quoted
+from .kinds import GAPS, LARGEST, as_floats, as_instants, declared_kind, word_of
 
-__all__ = ["PLURAL", "TRUTH", "Content", "Index", "as_number", "coded", "content_of", "lost_note", "own_kind"]
+__all__ = ["PLURAL", "TRUTH", "Content", "as_number", "coded", "content_of", "lost_note"]
 
 
 _SHARE = 0.9  # of the values that decide what a column is
 _ID_ROWS = 50  # rows from which different values make an id
 _NAMED_ID_ROWS = 10  # the same, where the name says so
 _VOCABULARY = 1_000  # words of a category that are kept in mind, at most
-_LARGEST = 1e100  # as in `_tables`: numbers beyond are no measurements
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?")
 _OTHER_DATE = re.compile(r"(?:\d{1,4}[./-]\d{1,2}[./-]\d{1,4}|\d{1,2}[. -]+[A-Za-z]{3,9}[. -]+\d{2,4})(?:[ T].*)?")
@@ -34,10 +34,7 @@ _EARLIEST, _LATEST = np.datetime64("1678-01-01"), np.datetime64("2262-01-01")  #
 _ID_WORDS = frozenset(["id", "ids", "uid", "uuid", "guid", "key", "pk", "no", "nr", "num", "number", "index", "row"])
 _JOINED_ID = re.compile(r"(?:customer|client|user|account|transaction|order|row|record|person|patient|case|member)_?id")
 
-_NUMBERS = ("integer", "floating", "mixed-integer-float", "boolean", "decimal")
-_DATES = ("date", "datetime", "datetime64")
 PLURAL = {"number": "numbers", "date": "dates", "category": "words"}
-_NESTED = (list, dict, tuple, set, bytes, np.ndarray)
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,7 @@ class Content:
         gaps = values < 0 if self.words is not None else np.isnat(values) if self.kind == "date" else np.isnan(values)
         known = values[~gaps]
         if not known.size:
-            return "no value"
+            return "no values"
         return "only one value" if known.size == values.size and (known == known[0]).all() else ""
 
     def identity(self, name: str) -> str:
@@ -94,7 +91,7 @@ class Content:
         if not (known == np.floor(known)).all() or np.unique(known).size < known.size:
             return ""
         if known.size >= _ID_ROWS and np.ptp(known) + 1 <= known.size / _SHARE:
-            return "numbers that count the rows"
+            return "consecutive numbers, one for each row"
         return "every value is different, and it is named like an id" if _named_like_id(name) else ""
 
     def remarks(self, name: str) -> list[str]:
@@ -102,7 +99,7 @@ class Content:
         if self.lost:
             return [lost_note(name, self.kind, self.lost.total(), self.lost)]
         badly = self._badly_written() or self._mixed()
-        return [f"Column {name!r} is taken as words: {badly}."] if badly else []
+        return [f"Column {name!r} is read as words: {badly}."] if badly else []
 
     def _badly_written(self) -> str:
         """How to write what was meant as a number or as a date, if that is so."""
@@ -114,7 +111,7 @@ class Content:
             # Of 980 and 1,037 only one is badly written.
             badly = next((word for word in such if np.isnan(as_number(word))), None)
             if badly is not None and len(such) >= _SHARE * len(some):
-                return f"{what} like {badly!r} are to be written {form}"
+                return f"write {what} like {badly!r} as {form}"
         return ""
 
     def _mixed(self) -> str:
@@ -127,25 +124,21 @@ class Content:
         if not (1 - _SHARE) * self.count < others.total() <= self.count / 2:
             return ""
         shown = quoted(word for word, _ in others.most_common(3))
-        return f"{others.total():,} of its {self.count:,} values are no numbers, such as {shown}"
+        return f"{others.total():,} of its {self.count:,} values are not numbers, such as {shown}"
 
 
 def content_of(column: pd.Series, kind: str | None = None) -> Content:
-    """A column as it is best read, or as the given kind."""
-    own = own_kind(column)
-    if own == "nested":
-        if kind is None:
-            return Content("nested", np.empty(0))
-        raise InputError(
-            f"Column {column.name!r} held {PLURAL[kind]} when the model was fitted, and now lists or bytes."
-        )
-    if own == "number" and kind in (None, "number"):
-        return _finite(_floats(column))
-    if own == "date" and kind in (None, "date"):
-        return _dated(_instants(column))
+    """A column as it is best read, or as the given kind; one of lists is "nested" in either case."""
+    declared = declared_kind(column)
+    if declared in ("nested", "complex"):
+        return Content("nested", np.empty(0))
+    if declared in ("number", "span") and kind in (None, "number"):
+        return _finite(as_floats(column))
+    if declared == "date" and kind in (None, "date"):
+        return _dated(_in_utc(as_instants(column)))
     codes, words = coded(column)
     counts = np.bincount(codes[codes >= 0], minlength=len(words))
-    if kind is None and own == "category":
+    if kind is None and declared == "category":
         kind = "category"
     for one, (parse, gap) in _PARSERS.items():
         if kind in (None, one):
@@ -157,57 +150,20 @@ def content_of(column: pd.Series, kind: str | None = None) -> Content:
     return Content("category", codes, np.array(words, dtype=object), int(counts.sum()))
 
 
-def own_kind(column: pd.Series) -> str:
-    """What a column's type, or the type of its values, says: number, date, category, nested, or nothing for text."""
-    kind = column.dtype
-    if isinstance(kind, pd.CategoricalDtype):
-        return "category"
-    if isinstance(kind, pd.PeriodDtype) or pd.api.types.is_datetime64_any_dtype(kind):
-        return "date"
-    if pd.api.types.is_complex_dtype(kind):
-        return "nested"
-    if pd.api.types.is_numeric_dtype(kind) or kind.kind == "m":
-        return "number"
-    if kind.kind != "O" or isinstance(kind, pd.StringDtype):
-        return ""
-    first = next((value for value in column if isinstance(value, _NESTED) or not pd.isna(value)), None)
-    if isinstance(first, _NESTED):
-        return "nested"
-    inferred = pd.api.types.infer_dtype(column, skipna=True)
-    return "number" if inferred in _NUMBERS else "date" if inferred in _DATES else ""
-
-
-def _floats(column: pd.Series) -> Array:
-    """A column of numbers as float64; spans in days."""
-    if column.dtype.kind == "m":
-        column = column / pd.Timedelta(days=1)
-    if column.dtype.kind == "O":
-        return np.array([np.nan if pd.isna(value) else float(value) for value in column])
-    if isinstance(column.dtype, np.dtype):
-        return column.to_numpy(np.float64)
-    return column.to_numpy(np.float64, na_value=np.nan)
-
-
 def _finite(values: Array) -> Content:
-    if values.size and values.min() > -_LARGEST and values.max() < _LARGEST:  # neither is NaN, most often
+    if values.size and values.min() > -LARGEST and values.max() < LARGEST:  # neither is NaN, most often
         return Content("number", values, None, values.size)
     count = int(np.count_nonzero(~np.isnan(values)))
-    beyond = np.abs(values) >= _LARGEST
+    beyond = np.abs(values) >= LARGEST
     if not beyond.any():
         return Content("number", values, None, count)
     lost = Counter(str(value) for value in values[beyond].tolist())
     return Content("number", np.where(beyond, np.nan, values), None, count, lost)
 
 
-def _instants(column: pd.Series) -> NDArray[np.datetime64]:
-    """A column of dates in UTC, in whatever unit it has."""
-    if isinstance(column.dtype, pd.PeriodDtype):
-        column = column.dt.to_timestamp()
-    elif column.dtype.kind == "O":
-        column = pd.to_datetime(column, utc=True, errors="coerce")
-    if getattr(column.dtype, "tz", None) is not None:
-        column = column.dt.tz_convert(None)
-    return column.to_numpy()
+def _in_utc(instants: pd.Series) -> NDArray[np.datetime64]:
+    """Instants as NumPy has them, in whatever unit."""
+    return (instants if getattr(instants.dtype, "tz", None) is None else instants.dt.tz_convert(None)).to_numpy()
 
 
 def _dated(values: NDArray[np.datetime64]) -> Content:
@@ -226,16 +182,11 @@ def _nanoseconds(values: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
 def coded(column: pd.Series) -> tuple[Index, list[str]]:
     """Words without spaces around them, and for each row which one it has; -1 for none."""
     codes, values = pd.factorize(column.astype(object))
-    words = [_word(value).strip() for value in values]
-    again, different = pd.factorize(np.array([None if word in MISSING else word for word in words], dtype=object))
+    words = [word_of(value).strip() for value in values]
+    again, different = pd.factorize(np.array([None if word in GAPS else word for word in words], dtype=object))
     if not words:
         return np.full(len(column), -1), []
     return np.where(codes >= 0, again[codes], -1), list(different)
-
-
-def _word(value: Any) -> str:
-    """A whole number is the same word as integer and as float, as in `_tables`."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def as_number(word: str) -> float:
@@ -252,7 +203,7 @@ def as_number(word: str) -> float:
 def _parse_numbers(words: list[str]) -> tuple[Array, Mask]:
     """Numbers that can be used, and which words are numbers."""
     values = np.array([as_number(word) for word in words], dtype=np.float64)
-    return np.where(np.abs(values) < _LARGEST, values, np.nan), ~np.isnan(values)
+    return np.where(np.abs(values) < LARGEST, values, np.nan), ~np.isnan(values)
 
 
 def _parse_dates(words: list[str]) -> tuple[NDArray[np.datetime64], Mask]:
@@ -261,7 +212,7 @@ def _parse_dates(words: list[str]) -> tuple[NDArray[np.datetime64], Mask]:
     if not fits.any():
         return np.full(len(words), np.datetime64("NaT", "ns")), fits
     some = [word if fit else None for word, fit in zip(words, fits, strict=True)]
-    values = _instants(pd.Series(pd.to_datetime(some, format="ISO8601", utc=True, errors="coerce")))
+    values = _in_utc(pd.Series(pd.to_datetime(some, format="ISO8601", utc=True, errors="coerce")))
     return _nanoseconds(values), fits
 
 
