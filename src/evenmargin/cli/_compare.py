@@ -23,7 +23,7 @@ from .._util.files import check_place
 from .._util.typing import Array, Index, Mask
 from ..auto import EvenMarginClassifier
 from ..operating import Objective, choose_threshold, get_objective
-from ..responses import METHODS, for_class, scores_for
+from ..operating.responses import METHODS, for_class, scores_for
 from ._arguments import parse_objective, parse_time
 from ._fit import TrainingTable, figure, learn
 from ._reading import InputError

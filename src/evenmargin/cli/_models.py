@@ -12,7 +12,7 @@ import pandas as pd
 
 from .. import persistence
 from .._util.sentences import quoted
-from ..responses import positive_label
+from ..operating.responses import positive_label
 from ._columns import Matcher, Schema
 from ._reading import InputError, TableFile
 

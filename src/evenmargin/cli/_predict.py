@@ -12,7 +12,7 @@ import pandas as pd
 from .._util.files import check_place
 from .._util.typing import MatrixLike
 from ..auto import EvenMarginClassifier
-from ..responses import for_class
+from ..operating.responses import for_class
 from ._models import Loaded, open_model
 from ._reading import InputError, open_table
 from ._voice import Voice

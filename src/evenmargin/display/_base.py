@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from .._util.typing import MatrixLike
-from ..responses import own_threshold, respond
+from ..operating.responses import own_threshold, respond
 from ._axes import check_matplotlib, get_axes
 from ._rows import ScoredRows, label_rows
 

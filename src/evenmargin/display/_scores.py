@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from .._device.arrays import to_host
 from .._input.checks import check_is_fitted
 from .._util.typing import Array, MatrixLike
-from ..responses import before_and_after, unadjusted_threshold
+from ..operating.responses import before_and_after, unadjusted_threshold
 from ..zsvm import ZAdjustedClassifier, split_decision, unfrozen
 from ._axes import has_label, legend_above, style
 from ._base import REQUIRED, ROWS, Option, ScoreDisplay, ScoreSource

@@ -15,7 +15,7 @@ from .._input.checks import check_is_fitted
 from .._util.typing import Array, MatrixLike
 from ..adjust import MetricCurve, best_threshold, best_z, metric_curve
 from ..metrics import METRICS, CostMatrix, FBeta, Metric, get_metric, precision, recall, specificity
-from ..responses import score_method, scores_for
+from ..operating.responses import score_method, scores_for
 from ..zsvm import ZAdjustedClassifier, parts_of_score
 from ._axes import legend_above, style
 from ._base import ROWS, Option, ScoreDisplay, ScoreSource

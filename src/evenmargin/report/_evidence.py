@@ -19,7 +19,7 @@ from .._util.typing import Array, Index, Mask, MatrixLike, VectorLike
 from ..auto import EvenMarginClassifier
 from ..metrics import CostMatrix, precision, recall, specificity
 from ..operating import MetricInterval, Objective, expected_cost, get_objective, metric_interval, operating_curve
-from ..responses import DecisionRule, binary_classes, decision_rule, label_index
+from ..operating.responses import DecisionRule, binary_classes, decision_rule, label_index
 from ._table import TableView
 
 __all__ = ["Counts", "Evidence", "Prices", "gather"]

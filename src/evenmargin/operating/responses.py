@@ -16,9 +16,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 
-from ._device.arrays import to_host
-from ._input.checks import check_is_fitted
-from ._util.typing import Array, Mask, MatrixLike
+from .._device.arrays import to_host
+from .._input.checks import check_is_fitted
+from .._util.typing import Array, Mask, MatrixLike
 
 __all__ = [
     "METHODS", "DecisionRule", "Response", "before_and_after", "binary_classes", "decision_rule", "for_class",
