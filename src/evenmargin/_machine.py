@@ -3,9 +3,9 @@
 A fit enters its rows (`Training`), makes a problem of each class against the rest, runs the solver on it, stores the
 outcome, and warns where the solver has not converged:
 
-    fit, partial_fit    the rows enter; then `_solve`, `_store` and `_warn_unless_converged`
-    _solve              for each task: problem → control → run → outcome
-    hooks               `_problem`, `_choose_solver`, `_control`, `_start`, `_outcome_of`, `_store`
+    fit, partial_fit    the rows enter (`_enter_rows`); then `_solve`, `_store` and `_warn_unless_converged`
+    _solve              for each task: prices and problem (`TaskProblem`) → control → run → outcome
+    hooks               `_adapted`, `_choose_solver`, `_control`, `_start`, `_outcome_of`, `_store`
 
 A fit to a dask collection hands over the same `Outcome` from `evenmargin.distributed`.
 """
@@ -27,22 +27,31 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 
 from ._device.arrays import to_host
-from ._input.checks import ConvergenceWarning, Interval, StrOptions, available_if, validate_aside
+from ._input.checks import (
+    ConvergenceWarning,
+    Interval,
+    StrOptions,
+    available_if,
+    drop_weightless,
+    seed_from,
+    validate_aside,
+    validate_training,
+)
 from ._input.collections import is_dask, refuse_dask
 from ._input.entry import Portable, kind_of
 from ._util.progress import Report, progress_bars
 from ._util.threads import Workers, one_blas_thread
-from ._util.typing import Array, Floats, MatrixLike, VectorLike
-from .density import DensityWeights
+from ._util.typing import Array, Floats, Index, MatrixLike, VectorLike
+from .density import DensityWeights, density_weights
 from .losses import Blinex, Log, get_loss
 from .problem import Problem, Solution, Status, intercept_for
 from .sampling import get_sampler
 from .solvers import Control, Solver, run
-from .solvers.one_vs_rest import Task, binary_task, one_vs_rest
-from .solvers.outcome import Outcome, Progress, TaskOutcome
+from .solvers.one_vs_rest import binary_task, one_vs_rest
+from .solvers.outcome import Outcome, Progress, TaskOutcome, TaskProgress
 from .stopping import AUCHalting
 
-__all__ = ["Classifier", "Machine", "Training", "by_blocks", "same_classes"]
+__all__ = ["Classifier", "Machine", "TaskProblem", "Training", "by_blocks", "same_classes"]
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -94,6 +103,8 @@ class Training:
     Parameters
     ----------
     X, y, weight, classes, seed
+    index : ndarray of shape (n_samples,)
+        Which of the rows that were given these are.
     density : ndarray of shape (n_samples,) or None
         A further factor of the prices.
     before : Progress or None
@@ -109,6 +120,7 @@ class Training:
     weight: Array
     classes: NDArray[Any]
     seed: int
+    index: Index
     density: Array | None = None
     before: Progress | None = None
     totals: Array | None = None
@@ -120,6 +132,26 @@ class Training:
 
 
 AnyTraining = TypeVar("AnyTraining", bound=Training)
+
+
+@dataclass(frozen=True)
+class TaskProblem(Generic[AnyTraining]):
+    """One class against the rest: its place among the tasks, its problem, and the sign that turns its scores back."""
+
+    training: AnyTraining
+    place: int
+    problem: Problem
+    sign: float
+
+    @property
+    def which(self) -> int:
+        """The class in question."""
+        return one_vs_rest(self.training.classes)[self.place]
+
+    @property
+    def before(self) -> TaskProgress | None:
+        """What the task goes on from."""
+        return None if self.training.before is None else self.training.before.tasks[self.place]
 
 
 def _has_probabilities(estimator: BaseEstimator) -> bool:
@@ -155,18 +187,34 @@ class Machine(Portable, Classifier, BaseEstimator, Generic[AnyTraining]):
 
     # --- the fit ---
 
+    def _enter_rows(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> Training:
+        """The training on rows that are checked, without those of weight 0 or density 0."""
+        X, y, weight, classes = validate_training(self, X, y, sample_weight)
+        self._warn_if_reversed()
+        index, y, weight, classes = drop_weightless(np.arange(y.size), y, weight, classes)
+        X = self._take_rows(X, index)
+        seed = seed_from(self.random_state)
+        density = density_weights(self.density, X, y, weight, seed)
+        if density is not None:
+            kept = np.flatnonzero(density)
+            X, index, y = self._take_rows(X, kept), index[kept], y[kept]
+            weight, density = weight[kept], density[kept]
+        return Training(X, y, weight, classes, seed, index, density)
+
+    def _take_rows(self, X: MatrixLike, rows: Index) -> Any:
+        return X if rows.size == X.shape[0] else X[rows]
+
     def _solve(self, training: AnyTraining) -> Outcome:
         """Every class against the rest."""
         tasks = one_vs_rest(training.classes)
         with self._workers() as workers, progress_bars(bool(self.verbose)) as open_bar:
-            solver = self._choose_solver(self._problem(training, 0, workers)[0])
+            solver = self._choose_solver(self._task_problem(training, 0, workers).problem)
 
             def solve(place: int, report: Report | None) -> TaskOutcome:
-                problem, sign = self._problem(training, place, workers)
-                control = self._control(training, place, problem, sign, solver, report)
+                task = self._task_problem(training, place, workers)
+                control = self._control(task, solver, report)
                 with one_blas_thread():
-                    solution = run(problem, solver, control)
-                return self._outcome_of(training, place, problem, sign, solver, solution)
+                    return self._outcome_of(task, solver, run(task.problem, solver, control))
 
             outcomes = Parallel(n_jobs=self._tasks_at_once, require="sharedmem")(
                 delayed(solve)(place, open_bar(training.classes[which])) for place, which in enumerate(tasks)
@@ -188,43 +236,39 @@ class Machine(Portable, Classifier, BaseEstimator, Generic[AnyTraining]):
         """Threads over tiles, within a task."""
         return nullcontext()
 
-    def _task(self, training: AnyTraining, place: int) -> Task:
-        return binary_task(
+    def _task_problem(self, training: AnyTraining, place: int, workers: Workers | None) -> TaskProblem[AnyTraining]:
+        task = binary_task(
             training.y, training.weight, training.classes, one_vs_rest(training.classes)[place],
             C=self.C, alpha=self.alpha, class_weight=self.class_weight, dtype=training.X.dtype,
             totals=training.totals, density=training.density,
         )  # fmt: skip
-
-    def _problem(self, training: AnyTraining, place: int, workers: Workers | None) -> tuple[Problem, float]:
-        """The problem of one task, and the sign that turns its scores back."""
-        task = self._task(training, place)
         intercept = intercept_for(self.intercept, task.sign)
-        return Problem(training.X, task.labels, task.price, get_loss(self.loss), intercept, task.radius), task.sign
+        plain = Problem(training.X, task.labels, task.price, get_loss(self.loss), intercept, task.radius)
+        return TaskProblem(training, place, self._adapted(plain, training, workers), task.sign)
+
+    def _adapted(self, problem: Problem, training: AnyTraining, workers: Workers | None) -> Problem:
+        """The problem with what else the solvers of this machine must know."""
+        return problem
 
     def _choose_solver(self, problem: Problem) -> Solver:
         raise NotImplementedError
 
-    def _control(
-        self, training: AnyTraining, place: int, problem: Problem, sign: float, solver: Solver, report: Report | None
-    ) -> Control:
-        which = one_vs_rest(training.classes)[place]
+    def _control(self, task: TaskProblem[AnyTraining], solver: Solver, report: Report | None) -> Control:
         return Control(
             tol=self.tol,
             max_iter=self.max_iter,
             sampling=get_sampler(self.sampling),
-            seed=training.seed + which,
-            halting=self._halting(training.classes, which, sign, problem.X),
+            seed=task.training.seed + task.which,
+            halting=self._halting(task.training.classes, task.which, task.sign, task.problem.X),
             progress=report,
-            **self._start(training, place, problem, sign),
+            **self._start(task),
         )
 
-    def _start(self, training: AnyTraining, place: int, problem: Problem, sign: float) -> dict[str, Any]:
+    def _start(self, task: TaskProblem[AnyTraining]) -> dict[str, Any]:
         """Where the solver starts: `coef`, `intercept`, `alpha` and `steps` of `Control`."""
         raise NotImplementedError
 
-    def _outcome_of(
-        self, training: AnyTraining, place: int, problem: Problem, sign: float, solver: Solver, solution: Solution
-    ) -> TaskOutcome:
+    def _outcome_of(self, task: TaskProblem[AnyTraining], solver: Solver, solution: Solution) -> TaskOutcome:
         raise NotImplementedError
 
     def _halting(self, classes: NDArray[Any], which: int, sign: float, like: MatrixLike) -> AUCHalting | None:

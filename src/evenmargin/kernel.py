@@ -17,18 +17,15 @@ from ._input.checks import (
     StrOptions,
     check_is_fitted,
     check_same_kind,
-    drop_weightless,
     fit_context,
-    seed_from,
     validate_rows,
-    validate_training,
 )
 from ._input.entry import enter, in_kind
-from ._machine import Machine, Training, by_blocks, same_classes
+from ._machine import Machine, TaskProblem, Training, by_blocks, same_classes
 from ._util.progress import Report
 from ._util.threads import Workers, count_threads
 from ._util.typing import Array, ClassWeight, Floats, Index, MatrixLike, RandomState, VectorLike
-from .density import DensityWeights, density_weights
+from .density import DensityWeights
 from .kernels import (
     RBF,
     Exponential,
@@ -68,8 +65,6 @@ class KernelTraining(Training):
 
     Parameters
     ----------
-    index : ndarray of shape (n_samples,)
-        Which of the rows that were given these are.
     kernel : Kernel
         Settled.
     definite : bool
@@ -78,8 +73,7 @@ class KernelTraining(Training):
         Where the rows came from.
     """
 
-    index: Index = field(default_factory=lambda: np.empty(0, np.intp))
-    kernel: Any = None
+    kernel: Kernel = field(kw_only=True)
     definite: bool = True
     home: Home = field(default_factory=Home)
 
@@ -313,10 +307,14 @@ class KernelSVM(Machine[KernelTraining]):
         scores = scores.astype(X.dtype, copy=False)
         return home.give(scores.ravel() if scores.shape[1] == 1 else scores)
 
+    @property
+    def _pairwise(self) -> bool:
+        return isinstance(self.kernel, Precomputed) or self.kernel == "precomputed"
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = isinstance(self.kernel, Precomputed) or self.kernel == "precomputed"
-        tags.input_tags.sparse = not tags.input_tags.pairwise
+        tags.input_tags.pairwise = self._pairwise
+        tags.input_tags.sparse = not self._pairwise
         return tags
 
     def split_decision(self, X: MatrixLike) -> tuple[Array, Array, float]:
@@ -370,26 +368,21 @@ class KernelSVM(Machine[KernelTraining]):
     def _enter_training(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> KernelTraining:
         kernel = get_kernel(self.kernel, self.gamma, self.degree, self.coef0)
         X, home = enter(X, self.device, isinstance(kernel, Precomputed | Function))
-        X, y, weight, classes = validate_training(self, X, y, sample_weight)
-        self._warn_if_reversed()
-        rows, y, weight, classes = drop_weightless(np.arange(y.size), y, weight, classes)
-        if isinstance(kernel, Precomputed):
-            check_precomputed(X)
-        X = _only(kernel, X, rows)
-        if self.density is not None and isinstance(kernel, Precomputed):
+        if self.density is not None and self._pairwise:
             raise ValueError("density needs the rows themselves: with kernel='precomputed' give sample_weight.")
-        seed = seed_from(self.random_state)
-        density = density_weights(self.density, X, y, weight, seed)
-        if density is not None:
-            kept = np.flatnonzero(density)
-            X, rows, y, weight, density = _only(kernel, X, kept), rows[kept], y[kept], weight[kept], density[kept]
-        kernel = kernel.settled(X, weight)
-        check_digits(kernel, X)
-        before = self._resumed(kernel, classes, y.size)
+        rows = self._enter_rows(X, y, sample_weight)
+        kernel = kernel.settled(rows.X, rows.weight)
+        check_digits(kernel, rows.X)
+        before = self._resumed(kernel, rows.classes, rows.y.size)
         return KernelTraining(
-            X, y, weight, classes, seed, density, before,
-            index=rows, kernel=kernel, definite=is_definite(kernel, X), home=home,
-        )  # fmt: skip
+            **{**vars(rows), "before": before}, kernel=kernel, definite=is_definite(kernel, rows.X), home=home
+        )
+
+    def _take_rows(self, X: MatrixLike, rows: Index) -> Any:
+        if not self._pairwise:
+            return super()._take_rows(X, rows)
+        check_precomputed(X)
+        return X if rows.size == X.shape[0] else np.ascontiguousarray(X[np.ix_(rows, rows)])
 
     def _resumed(self, kernel: Kernel, classes: NDArray[Any], rows: int) -> Progress | None:
         """What a warm start goes on from."""
@@ -401,13 +394,11 @@ class KernelSVM(Machine[KernelTraining]):
     def _workers(self) -> AbstractContextManager[Workers]:
         return Workers(count_threads(self.n_jobs))
 
-    def _problem(self, training: KernelTraining, place: int, workers: Workers | None) -> tuple[Problem, float]:
-        plain, sign = super()._problem(training, place, workers)
-        problem = KernelProblem(
-            plain.X, plain.y, plain.price, plain.loss, plain.intercept, plain.radius, kernel=training.kernel,
-            cache_size=float(self.cache_size), workers=workers, definite=training.definite,
+    def _adapted(self, problem: Problem, training: KernelTraining, workers: Workers | None) -> KernelProblem:
+        return KernelProblem(
+            problem.X, problem.y, problem.price, problem.loss, problem.intercept, problem.radius,
+            kernel=training.kernel, cache_size=float(self.cache_size), workers=workers, definite=training.definite,
         )  # fmt: skip
-        return problem, sign
 
     def _choose_solver(self, problem: Problem) -> Solver:
         stochastic = self.stopping is not None and self.solver == "auto"
@@ -420,10 +411,8 @@ class KernelSVM(Machine[KernelTraining]):
             return self.tol
         return max(float(self.tol) ** 2, 1e-12 if hasattr(get_loss(self.loss), "conjugate") else 1e-9)
 
-    def _control(
-        self, training: KernelTraining, place: int, problem: Problem, sign: float, solver: Solver, report: Report | None
-    ) -> Control:
-        control = super()._control(training, place, problem, sign, solver, report)
+    def _control(self, task: TaskProblem[KernelTraining], solver: Solver, report: Report | None) -> Control:
+        control, training = super()._control(task, solver, report), task.training
         halting = control.halting
         if isinstance(training.kernel, Precomputed) and halting is not None and halting.validation:
             aside, labels = halting.validation
@@ -432,25 +421,23 @@ class KernelSVM(Machine[KernelTraining]):
         certify = solver.exact or training.y.size**2 <= look(training.X)
         return replace(control, tol=self._tolerance(solver), halting=halting, certify=certify)
 
-    def _start(self, training: KernelTraining, place: int, problem: Problem, sign: float) -> dict[str, Any]:
-        if training.before is None:
+    def _start(self, task: TaskProblem[KernelTraining]) -> dict[str, Any]:
+        problem, before = task.problem, task.before
+        if before is None:
             return {"intercept": problem.offset}
-        task = training.before.tasks[place]
-        assert task.coef is not None
-        turn = sign * task.sign  # −1 where the other class has become the smaller one
-        intercept = turn * task.intercept if problem.learned else problem.offset
-        return {"coef": turn * task.coef, "intercept": intercept, "alpha": task.alpha, "steps": task.steps}
+        assert before.coef is not None
+        turn = task.sign * before.sign  # −1 where the other class has become the smaller one
+        intercept = turn * before.intercept if problem.learned else problem.offset
+        return {"coef": turn * before.coef, "intercept": intercept, "alpha": before.alpha, "steps": before.steps}
 
-    def _outcome_of(
-        self, training: KernelTraining, place: int, problem: Problem, sign: float, solver: Solver, solution: Solution
-    ) -> TaskOutcome:
+    def _outcome_of(self, task: TaskProblem[KernelTraining], solver: Solver, solution: Solution) -> TaskOutcome:
         steps = solution.n_iter
-        if training.before is not None and isinstance(solver, KernelSGD):
-            steps += training.before.tasks[place].steps
+        if task.before is not None and isinstance(solver, KernelSGD):
+            steps += task.before.steps
         progress = TaskProgress(
-            steps, sign=sign, coef=solution.coef, intercept=solution.intercept, alpha=solution.alpha
+            steps, sign=task.sign, coef=solution.coef, intercept=solution.intercept, alpha=solution.alpha
         )
-        return TaskOutcome(solution, sign, progress, problem.zero_objective)
+        return TaskOutcome(solution, task.sign, progress, task.problem.zero_objective)
 
     def _store(self, training: KernelTraining, outcome: Outcome) -> None:
         kernel, X, tasks = training.kernel, training.X, outcome.tasks
@@ -496,10 +483,3 @@ def _finite(sums: Array, X: MatrixLike) -> Array:
     if not np.isfinite(sums).all():
         raise ValueError(f"X has values up to {abs(to_host(X)).max():.1e}, so large that a kernel value is not finite.")
     return sums
-
-
-def _only(kernel: Kernel, X: MatrixLike, rows: Index) -> Any:
-    """These rows of X, and columns of a precomputed kernel."""
-    if rows.size == X.shape[0]:
-        return X
-    return np.ascontiguousarray(X[np.ix_(rows, rows)]) if isinstance(kernel, Precomputed) else X[rows]

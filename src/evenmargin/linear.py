@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from ._input.checks import (
     available_if,
     check_is_fitted,
-    drop_weightless,
     fit_context,
     remember_columns,
     seed_from,
@@ -20,11 +19,11 @@ from ._input.checks import (
 )
 from ._input.collections import is_dask
 from ._input.entry import enter
-from ._machine import Machine, Training, by_blocks, same_classes
+from ._machine import Machine, TaskProblem, Training, by_blocks, same_classes
 from ._util.progress import Report
 from ._util.threads import Workers
 from ._util.typing import ClassWeight, Floats, MatrixLike, RandomState, VectorLike
-from .density import DensityWeights, density_weights
+from .density import DensityWeights
 from .problem import Problem, Solution
 from .sampling import Given, Sampler
 from .solvers import Control, Pegasos, Solver, get_solver
@@ -238,27 +237,9 @@ class LinearSVM(Machine[Training]):
         -------
         self
         """
-        if self.density is not None:
-            raise ValueError("density needs all rows at once: use fit, or give the weights as sample_weight.")
-        if is_dask(X):
-            raise ValueError("partial_fit takes a batch that is in memory: give dask collections to fit.")
-        first = not hasattr(self, "_progress")
-        X, y, weight, seen = validate_training(self, X, y, sample_weight, reset=first)
-        known = self._known_classes(classes)
-        unknown = np.setdiff1d(seen, known)
-        if unknown.size:
-            raise ValueError(f"y has classes {unknown.tolist()} that are not among {known.tolist()}.")
-        keep = weight > 0
-        if not keep.all():
-            X, y, weight = X[keep], y[keep], weight[keep]
-        before = None if first else self._progress
-        totals = np.array([weight[y == label].sum() for label in known])
-        if before is not None:
-            totals = before.totals + totals
-        seed, rows = (seed_from(self.random_state), 0) if before is None else (before.seed, before.rows)
-        batch = Training(X, y, weight, known, seed, before=before, totals=totals, rows=rows + y.size)
+        batch = self._enter_batch(X, y, classes, sample_weight)
         outcome = self._solve(batch)
-        self._store(outcome if before is None else replace(outcome, dtype=self.coef_.dtype))
+        self._store(outcome if batch.before is None else replace(outcome, dtype=self.coef_.dtype))
         self.n_iter_ = max(task.steps for task in self._progress.tasks)
         return self
 
@@ -310,31 +291,47 @@ class LinearSVM(Machine[Training]):
     # --- hooks of the fit ---
 
     def _enter_training(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> Training:
-        X, y, weight, classes = drop_weightless(*validate_training(self, X, y, sample_weight))
-        self._warn_if_reversed()
-        seed = seed_from(self.random_state)
-        density = density_weights(self.density, X, y, weight, seed)
-        if density is not None and not density.all():
-            kept = density > 0
-            X, y, weight, density = X[kept], y[kept], weight[kept], density[kept]
-        return Training(X, y, weight, classes, seed, density, self._resumed(classes, X.shape[1]))
+        training = self._enter_rows(X, y, sample_weight)
+        return replace(training, before=self._resumed(training.classes, training.X.shape[1]))
+
+    def _enter_batch(self, X: MatrixLike, y: VectorLike, classes: VectorLike, sample_weight: VectorLike) -> Training:
+        """The next batch of a stream, which may lack a class."""
+        if self.density is not None:
+            raise ValueError("density needs all rows at once: use fit, or give the weights as sample_weight.")
+        if is_dask(X):
+            raise ValueError("partial_fit takes a batch that is in memory: give dask collections to fit.")
+        before = getattr(self, "_progress", None)
+        X, y, weight, seen = validate_training(self, X, y, sample_weight, reset=before is None)
+        known = self._known_classes(classes)
+        unknown = np.setdiff1d(seen, known)
+        if unknown.size:
+            raise ValueError(f"y has classes {unknown.tolist()} that are not among {known.tolist()}.")
+        index = np.flatnonzero(weight > 0)
+        X, y, weight = self._take_rows(X, index), y[index], weight[index]
+        totals = np.array([weight[y == label].sum() for label in known])
+        if before is None:
+            return Training(X, y, weight, known, seed_from(self.random_state), index, totals=totals, rows=y.size)
+        return Training(
+            X, y, weight, known, before.seed, index,
+            before=before, totals=before.totals + totals, rows=before.rows + y.size,
+        )  # fmt: skip
 
     @property
     def _tasks_at_once(self) -> int | None:
         return self.n_jobs
 
-    def _problem(self, training: Training, place: int, workers: Workers | None) -> tuple[Problem, float]:
-        problem, sign = super()._problem(training, place, workers)
-        if training.totals is not None:  # the price of all rows so far
-            C = effective_C(self.C, self.alpha, training.total_weight)
-            problem = replace(problem, stream_price=C * self._cost(training, place, problem))
-        return problem, sign
+    def _task_problem(self, training: Training, place: int, workers: Workers | None) -> TaskProblem[Training]:
+        task = super()._task_problem(training, place, workers)
+        if training.totals is None:
+            return task
+        C = effective_C(self.C, self.alpha, training.total_weight)  # the price of all rows so far
+        return replace(task, problem=replace(task.problem, stream_price=C * self._cost(task)))
 
-    def _cost(self, training: Training, place: int, problem: Problem) -> float:
+    def _cost(self, task: TaskProblem[Training]) -> float:
         """The sum of the costs of all rows so far."""
-        cost = float(problem.price.sum()) / effective_C(self.C, self.alpha, training.total_weight)
-        if training.totals is not None and training.before is not None:
-            cost += training.before.tasks[place].cost
+        cost = float(task.problem.price.sum()) / effective_C(self.C, self.alpha, task.training.total_weight)
+        if task.training.totals is not None and task.before is not None:
+            cost += task.before.cost
         return cost
 
     def _choose_solver(self, problem: Problem) -> Solver:
@@ -345,46 +342,43 @@ class LinearSVM(Machine[Training]):
         solver = get_solver("pegasos" if stochastic else self.solver, problem)
         return self._check_stopping(solver, "'pegasos' and 'nesterov'")
 
-    def _control(
-        self, training: Training, place: int, problem: Problem, sign: float, solver: Solver, report: Report | None
-    ) -> Control:
+    def _control(self, task: TaskProblem[Training], solver: Solver, report: Report | None) -> Control:
+        training = task.training
         if training.totals is None:
-            return super()._control(training, place, problem, sign, solver, report)
+            return super()._control(task, solver, report)
         # A batch: every row once, in an order of its own.
         order = np.random.default_rng([training.seed, training.rows]).permutation(training.y.size)
         return Control(
             sampling=Given(order, population=training.rows),
             max_iter=training.y.size,
             certify=False,
-            **self._start(training, place, problem, sign),
+            **self._start(task),
         )
 
-    def _start(self, training: Training, place: int, problem: Problem, sign: float) -> dict[str, Any]:
-        before = training.before
-        if before is None:
+    def _start(self, task: TaskProblem[Training]) -> dict[str, Any]:
+        training, problem, before = task.training, task.problem, task.before
+        if training.before is None or before is None:
             return {"intercept": problem.offset}
-        coef, task = sign * self.coef_[place], before.tasks[place]
-        intercept = sign * float(self.intercept_[place]) if problem.learned else problem.offset
+        coef = task.sign * self.coef_[task.place]
+        intercept = task.sign * float(self.intercept_[task.place]) if problem.learned else problem.offset
         if training.totals is not None and self.alpha is None:
             # C times more rows: what the rows before have pulled so far counts for more.
-            grown = training.rows / before.rows
+            grown = training.rows / training.before.rows
             coef, intercept = grown * coef, intercept * (grown if problem.augmented else 1.0)
-        alpha = task.alpha if task.alpha is not None and task.alpha.size == problem.shape[0] else None
-        return {"coef": coef, "intercept": intercept, "alpha": alpha, "steps": task.steps}
+        alpha = before.alpha if before.alpha is not None and before.alpha.size == problem.shape[0] else None
+        return {"coef": coef, "intercept": intercept, "alpha": alpha, "steps": before.steps}
 
-    def _outcome_of(
-        self, training: Training, place: int, problem: Problem, sign: float, solver: Solver, solution: Solution
-    ) -> TaskOutcome:
-        before, streaming = training.before, training.totals is not None
+    def _outcome_of(self, task: TaskProblem[Training], solver: Solver, solution: Solution) -> TaskOutcome:
+        training, streaming = task.training, task.training.totals is not None
         steps = solution.n_iter if isinstance(solver, Pegasos) else training.y.size
-        if before is not None and isinstance(solver, Pegasos) and (streaming or self.solver_ == solver.name):
-            steps += before.tasks[place].steps
+        if task.before is not None and isinstance(solver, Pegasos) and (streaming or self.solver_ == solver.name):
+            steps += task.before.steps
         alpha = solution.alpha if self.warm_start else None
-        progress = TaskProgress(steps, self._cost(training, place, problem), sign, alpha=alpha)
+        progress = TaskProgress(steps, self._cost(task), task.sign, alpha=alpha)
         if solver.exact:
-            part = positive_part(problem, solution, sign) if training.classes.size == 2 else None
-            return TaskOutcome(solution, sign, progress, positive_part=part)
-        return TaskOutcome(solution, sign, progress, np.inf if streaming else problem.zero_objective)
+            part = positive_part(task.problem, solution, task.sign) if training.classes.size == 2 else None
+            return TaskOutcome(solution, task.sign, progress, positive_part=part)
+        return TaskOutcome(solution, task.sign, progress, np.inf if streaming else task.problem.zero_objective)
 
     def _resumed(self, classes: NDArray[Any], width: int) -> Progress | None:
         """What a warm start goes on from."""
