@@ -39,11 +39,11 @@ LARGE = ["abalone19", "wine_quality_white", "mammography", "shuttle", "letter", 
 
 HEAD = f"""# How good is it without tuning?
 
-`EvenMarginClassifier()` without arguments, against widely used methods for a rare class, on the papers' {len(SETS)} data
-sets, with at most {ROWS:,} rows of each. In each of {FOLDS} outer folds, every choice is made on the training rows.
-Figures are means over folds, then over sets; ranks are among the methods on each set, 1 is best. Every method gets raw
-columns; the SVMs standardise them. The grids have 12 settings (C from 0.1 to 100, gamma from 0.1 to 10 divided by the
-number of columns), each tried on 3 folds. This page is written by
+`EvenMarginClassifier()` without arguments, against widely used methods for a rare class: the papers' {len(SETS)} data
+sets, at most {ROWS:,} rows of each. In each of {FOLDS} outer folds, every choice is made on the training rows. Figures
+are means over folds, then over sets; ranks are among the methods on each set, 1 is best. Every method gets raw columns;
+the SVMs standardise them. The grids have 12 settings (C from 0.1 to 100, gamma from 0.1 to 10 divided by the number of
+columns), each tried on 3 folds. This page is written by
 
     python benchmarks/quality.py --data FOLDER --write docs/quality.md
 
