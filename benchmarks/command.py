@@ -1,12 +1,12 @@
-"""How fast and in how much memory the command scores tables: `evenmargin predict`.
+"""Speed and memory of `evenmargin predict`.
 
-Thirty columns of numbers through a linear machine and through `EvenMarginClassifier`, from Parquet and from CSV,
-against the few lines of pandas and scikit-learn that people write (the whole table in memory). Each run is a process of
-its own; its memory is the peak of what it held. Prints a section of docs/benchmarks.md.
+Scores thirty numeric columns with a linear machine and with `EvenMarginClassifier`, from Parquet and from CSV, against
+the usual few lines of pandas and scikit-learn (with the whole table in memory). Each run is a separate process, and its
+memory is the peak. Prints a section of docs/benchmarks.md.
 
     python benchmarks/command.py [--rows 2000000] [--gigabytes 2] [--folder FOLDER] [--repeats 3]
 
-`--gigabytes` is the size of the last CSV, which is made once and removed.
+`--gigabytes` is the size of the last CSV file, which is written once and then removed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ scores.to_parquet(out)
 
 
 def measured(code: str, *words: object) -> tuple[float, float]:
-    """Seconds and the peak of memory, in MB, of a process."""
+    """Seconds and peak memory, in MB, of a process."""
     # Not ru_maxrss, which begins with the peak of the process that started this one.
     tail = "\nprint(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1], file=sys.stderr)"
     body = "\n".join(f"    {line}" for line in code.strip().splitlines())
@@ -64,7 +64,7 @@ def rows_of(count: int, seed: int) -> pd.DataFrame:
 
 
 def models(folder: Path) -> dict[str, Path]:
-    """A linear machine, the automatic one, and scikit-learn's."""
+    """A linear machine, `EvenMarginClassifier`, and scikit-learn's linear machine."""
     frame = rows_of(20_000, 1)
     y = np.where(frame["c0"] + frame["c1"] ** 2 + 0.5 * frame["c2"] > 3.5, "yes", "no")
     paths = {name: folder / f"{name}.skops" for name in ("linear", "automatic")}
@@ -76,7 +76,7 @@ def models(folder: Path) -> dict[str, Path]:
 
 
 def formats(folder: Path, count: int, repeats: int) -> None:
-    """Ours and the usual script in turns, from both formats."""
+    """Our command and the usual script in turns, from both formats."""
     found, frame = models(folder), rows_of(count, 2)
     sources = {"Parquet": folder / "rows.parquet", "CSV": folder / "rows.csv"}
     frame.to_parquet(sources["Parquet"])
@@ -98,14 +98,14 @@ def formats(folder: Path, count: int, repeats: int) -> None:
             seconds, memory = np.median(runs, axis=0)
             lines.append([name, what, f"{rows:,}", f"{seconds:.1f}", f"{rows / seconds:,.0f}", f"{memory:,.0f}"])
     table(
-        "Scoring a table of 30 columns, start of the process included",
+        "Scoring a table of 30 columns, including the start of the process",
         ["from", "what", "rows", "s", "rows/s", "peak MB"],
         lines,
     )
 
 
 def large(folder: Path, gigabytes: float) -> None:
-    """A CSV of the size that is asked for."""
+    """A CSV file of the given size."""
     found, path = models(folder), folder / "large.csv"
     block = rows_of(100_000, 3).to_csv(index=False, header=False).encode()
     copies = int(gigabytes * 1e9 / len(block)) + 1
@@ -119,7 +119,7 @@ def large(folder: Path, gigabytes: float) -> None:
     assert len(pd.read_parquet(out)) == rows
     path.unlink()
     table(
-        "A CSV larger than the memory it takes",
+        "A CSV file larger than the memory used",
         ["GB", "rows", "s", "rows/s", "peak MB"],
         [[f"{size:.2f}", f"{rows:,}", f"{seconds:.1f}", f"{rows / seconds:,.0f}", f"{memory:,.0f}"]],
     )

@@ -1,4 +1,4 @@
-"""What the benchmarks share: the papers' data, timing in turns, memory, tables, and the command line."""
+"""Shared by the benchmarks: the papers' data, alternating timing, memory, tables, and the command line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def arrays_of(folder: Path, name: str) -> tuple:
     """Features and labels of one of the papers' data sets, as stored."""
     path = folder / f"{name}.npz"
     if not path.exists():
-        sys.exit(f"{path} is missing: give the folder of the papers' data with --data or EVENMARGIN_DATA.")
+        sys.exit(f"{path} is missing: name the folder of the papers' data by --data or EVENMARGIN_DATA.")
     with np.load(path) as arrays:
         return arrays["X"], arrays["y"].astype(np.int64)
 
@@ -34,7 +34,7 @@ def timed(function: Callable[[], object]) -> float:
 
 
 def alternate(functions: list, repeats: int) -> list[float]:
-    """Median seconds of functions that take turns."""
+    """Median seconds of several functions, called in turns."""
     times: list[list[float]] = [[] for _ in functions]
     for _ in range(repeats):
         for function, taken in zip(functions, times, strict=True):
@@ -43,7 +43,7 @@ def alternate(functions: list, repeats: int) -> list[float]:
 
 
 def allocated(function: Callable[[], object]) -> int:
-    """The most bytes that Python has allocated at once during a call."""
+    """Peak bytes allocated by Python during a call."""
     tracemalloc.start()
     function()
     peak = tracemalloc.get_traced_memory()[1]
@@ -73,7 +73,7 @@ def setting() -> str:
 
 
 def command_line(description: str | None) -> argparse.ArgumentParser:
-    """The command line, with the folder of the papers' data; the options of one benchmark are added to it."""
+    """A parser with the folder of the papers' data, to which a benchmark adds its own options."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=papers_folder())
     return parser

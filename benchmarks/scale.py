@@ -1,12 +1,11 @@
-"""LinearSVM on dask: the objective in memory reached, and how time, bytes and memory grow.
+"""LinearSVM on dask: whether it reaches the objective of the fit in memory, and how time, bytes and memory grow.
 
     python benchmarks/scale.py [--data FOLDER] [--rows 1 2 5] [--workers 2] [--limit 560MB] [--only PART]
 
-Prints Markdown tables for docs/scale.md. The generated table (millions of rows × 30 columns) is written as Parquet
-piece by piece, and is in no process's memory as a whole but in that of the reference, which runs in a process of its
-own. With two workers of 560 MB the table of 5 million rows (1.2 GB) is larger than all their memory. Nothing is held
-between rounds there: every round reads the files again. Message and answer are pickled sizes; every partition sends
-one answer.
+Prints Markdown tables for docs/scale.md. The generated table (millions of rows × 30 columns) is written to Parquet
+piece by piece; only the reference fit, in a separate process, holds it in memory as a whole. The table of 5 million
+rows (1.2 GB) is larger than the memory of two workers of 560 MB. For it, nothing is held between rounds: every round
+reads the files again. Sizes of messages and answers are pickled sizes; every partition sends one answer.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ def read(folder: Path, rows: int) -> tuple:
 
 
 def in_memory(rows: int) -> None:
-    """The same machines in this process, as JSON: objective and seconds of each loss."""
+    """Fit the same machines in this process; prints the objective and the seconds for each loss as JSON."""
     pieces = [piece(number) for number in range(rows // PIECE)]
     X, y = np.vstack([X for X, _ in pieces]), np.concatenate([y for _, y in pieces])
     del pieces
@@ -118,7 +117,7 @@ def cluster(workers: int, limit: str) -> Iterator[Client]:
 
 
 def _warm() -> None:
-    """Compiled loops are loaded before the clock runs."""
+    """Load the compiled loops before timing starts."""
     X, y = piece(0, rows=2_000)
     with dask.config.set(scheduler="synchronous"):  # not the cluster's, which waits for this
         for loss in LOSSES:
@@ -126,7 +125,7 @@ def _warm() -> None:
 
 
 def peak() -> float:
-    """The most memory that this process has had, in MB."""
+    """The peak memory of this process, in MB."""
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmHWM"))
 
@@ -142,7 +141,7 @@ def never_held() -> Iterator[None]:
 
 
 class Traffic:
-    """Pickled bytes of the largest message and of the largest sum of answers, in this process's view of a fit."""
+    """Pickled bytes of the largest message and of the largest sum of answers, as the client of a fit sees them."""
 
     def __enter__(self) -> Traffic:
         self.down = self.up = self.graphs = 0
@@ -189,7 +188,7 @@ def rounds_of(svm: LinearSVM) -> str:
 
 
 def by_rows(given: argparse.Namespace) -> None:
-    """Parquet, nothing held: the objective, and time against rows."""
+    """Parquet with nothing held: the objective, and time by number of rows."""
     rows, peaks = [], []
     counts = [int(millions * 1e6) // PIECE * PIECE for millions in given.rows]
     references = [reference(count) for count in counts]  # while no worker shares the cores
@@ -217,11 +216,11 @@ def by_rows(given: argparse.Namespace) -> None:
         f"Parquet × {COLUMNS} columns, {given.workers} workers of {given.limit}, read again every round", header, rows
     )
     head = ["rows", "table, MB", "limit of a worker", "peak of each worker, MB", "peak of the client, MB"]
-    table("Memory, the most since the start: of the rows above, too", head, peaks)
+    table("Peak memory since the start, including the rows above", head, peaks)
 
 
 def papers(given: argparse.Namespace) -> None:
-    """The papers' tables, cut into seven, against the machine in memory."""
+    """The papers' tables in seven partitions, against the machine fitted in memory."""
     rows = []
     with cluster(given.workers, "4GB"):
         for name in ("adult_a9a", "ijcnn1"):
@@ -247,7 +246,7 @@ def papers(given: argparse.Namespace) -> None:
 
 
 def by_workers(given: argparse.Namespace) -> None:
-    """Time against workers, the files read again every round, and held; a worker killed mid-fit."""
+    """Time by number of workers, with files read again every round and with blocks held; a worker killed mid-fit."""
     rows, count = [], int(min(given.rows) * 1e6) // PIECE * PIECE
     X, y = read(given.folder, count)
     same = []
@@ -269,7 +268,7 @@ def by_workers(given: argparse.Namespace) -> None:
     same += [svm, held]
     table(f"Hinge on {count:,} × {COLUMNS} by workers", ["", "rounds", "read again, s", "held, s"], rows)
     equal = all(np.array_equal(same[0].coef_, svm.coef_) for svm in same[1:])
-    print(f"\nAll of these, the one with a worker killed too, have the same coefficients to the last bit: {equal}.")
+    print(f"\nAll have the same coefficients to the last bit, including the fit with a killed worker: {equal}.")
 
 
 def fit_with_a_death(client: Client, X: object, y: object) -> tuple[LinearSVM, float]:
@@ -292,7 +291,7 @@ def labels(d: int, rows: int = PIECE, block_info: dict | None = None) -> np.ndar
 
 
 def by_columns(given: argparse.Namespace) -> None:
-    """Time and bytes against columns, held by the workers."""
+    """Time and bytes by number of columns, with blocks held by the workers."""
     rows, parts = [], 8
     with cluster(given.workers, "4GB"):
         for d in (10, 30, 100):
@@ -315,7 +314,7 @@ def by_columns(given: argparse.Namespace) -> None:
 
 
 def by_partitions(given: argparse.Namespace) -> None:
-    """What a partition costs beside its rows: few of them in many partitions, held."""
+    """The cost of a partition besides its rows: many held partitions with few rows each."""
     rows, few, d = [], 100, COLUMNS
     with cluster(given.workers, "4GB"):
         for parts in (16, 128, 1024, 4096):

@@ -1,15 +1,15 @@
-"""Grid searches that share work, against scikit-learn's GridSearchCV.
+"""SharedGridSearch against scikit-learn's GridSearchCV.
 
     python benchmarks/search.py [--data FOLDER] [--repeats 3] [--only PART]
 
-Prints Markdown tables. Each time is a median over searches that take turns; ratios
-above 1 mean that `SharedGridSearch` is faster. All get the same five stratified folds
-and refit the best candidate. `GridSearchCV` runs as it does by default, one fit after
-the other; ours uses all cores, and one where said. "apart" is the largest difference of
-a fold's score from that of GridSearchCV(KernelSVM), or for SVC from ours, and how many
-scores differ at all.
+Prints Markdown tables. Each time is a median of alternating runs; ratios above 1 mean
+that `SharedGridSearch` is faster. All use the same five stratified folds and refit the
+best candidate. `GridSearchCV` runs as it does by default, one fit after the other; ours
+uses all cores, or one where stated. "apart" is the largest difference between a fold's
+score and that of GridSearchCV(KernelSVM) (for SVC, ours), with the number of scores that
+differ at all.
 
-- gwl: Ionosphere without its double row, F1 of the class "good", √s weights. 15 γ of the
+- gwl: Ionosphere without its duplicate row, F1 of the class "good", √s weights. 15 γ of the
   kernel (10⁻³ to 10), 9 C (0.1 to 1 000), 5 γ of the density (0.01 to 100): 3 375 fits.
 - grid: 5 000 rows of ijcnn1, balanced accuracy, 10 C (0.1 to 1 000) × 10 γ (0.01 to 10
   times "scale"): 500 fits of 4 000 rows.
@@ -34,7 +34,7 @@ FOLDS = StratifiedKFold(5, shuffle=True, random_state=0)
 
 
 class DensitySVC(ClassifierMixin, BaseEstimator):
-    """SVC with costs √s, as one writes it with scikit-learn alone."""
+    """SVC with costs √s, written with scikit-learn alone."""
 
     def __init__(self, C=1.0, gamma=1.0, density_gamma=1.0):
         self.C, self.gamma, self.density_gamma = C, gamma, density_gamma

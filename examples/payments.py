@@ -1,4 +1,4 @@
-"""Write the tables that docs/command.md is about: payments, some of them frauds. They are made up.
+"""Write the tables used in docs/command.md: made-up payments, some of them frauds.
 
 python examples/payments.py [FOLDER]
 """
@@ -13,7 +13,7 @@ import pandas as pd
 
 
 def payments(n: int = 8_000, seed: int = 7) -> pd.DataFrame:
-    """A table as people have it: an id, a date, gaps, a column with one value, and a rare answer."""
+    """A realistic table: an id, a date, missing values, a constant column, and a rare class."""
     rng = np.random.default_rng(seed)
     amount, hour = rng.lognormal(3.5, 1.1, n).round(2), rng.integers(0, 24, n)
     country = rng.choice(["DE", "FR", "US", "BR", None], n, p=[0.5, 0.25, 0.15, 0.06, 0.04])
