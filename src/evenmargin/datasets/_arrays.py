@@ -35,23 +35,10 @@ def _digests(*columns: NDArray[Any]) -> Iterator[bytes]:
 
 
 def checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """A hash of the content: of X, y and the labels in each half, whatever the order of its rows.
+    """A hash, in hexadecimal digits, of X, y, label and quality in each half, whatever the order of the rows.
 
-    Parameters
-    ----------
-    arrays : mapping of str to ndarray
-        The stored form: X and y, with X_test, y_test, label, label_test and quality
-        where the set has them. Masks and other encodings follow from these.
+    Masks and other encodings follow from these.
 
-    Returns
-    -------
-    digest : str
-        64 hexadecimal digits.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from evenmargin.datasets._arrays import checksum
     >>> X, y = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, -1])
     >>> checksum({"X": X, "y": y}) == checksum({"X": X[::-1], "y": y[::-1]})
     True
@@ -102,9 +89,9 @@ def _fault(arrays: Arrays, columns: int, needs: tuple[str, ...]) -> str | None:
     if ("X_test" in arrays) != ("y_test" in arrays):
         return "has only one of X_test and y_test"
     for half in ("", "_test"):
-        X = arrays.get("X" + half)
-        if X is None:
+        if "X" + half not in arrays:
             continue
+        X, y = arrays["X" + half], arrays["y" + half]
         if X.ndim != 2 or X.shape[1] != columns or X.dtype.kind not in "fiub":
             return f"has X{half} of shape {X.shape} and type {X.dtype} where numbers in {columns} columns are expected"
         if X.dtype.kind == "f" and not np.isfinite(X).all():
@@ -113,20 +100,15 @@ def _fault(arrays: Arrays, columns: int, needs: tuple[str, ...]) -> str | None:
         for name in ("y" + half, "label" + half, *extra):
             if name in arrays and len(np.atleast_1d(arrays[name])) != len(X):
                 return f"has {len(np.atleast_1d(arrays[name]))} rows in {name} but {len(X)} in X{half}"
-        y = arrays["y" + half]
         if y.ndim != 1 or not np.isin(y, (-1, 1)).all() or np.unique(y).size != 2:
             return f"has something other than +1 and −1, some of each, in y{half}"
-    return _odd_extra(arrays)
+    return _fault_of_extras(arrays)
 
 
-def _odd_extra(arrays: Arrays) -> str | None:
+def _fault_of_extras(arrays: Arrays) -> str | None:
     """What is wrong with the arrays that only some sets have."""
-    for name, dimensions, kinds in (
-        ("keep", 1, "b"),
-        ("quality", 1, "fiu"),
-        ("label", 1, "iu"),
-        ("X_onehot", 2, "fiub"),
-    ):
+    expected = {"keep": (1, "b"), "quality": (1, "fiu"), "label": (1, "iu"), "X_onehot": (2, "fiub")}
+    for name, (dimensions, kinds) in expected.items():
         array = arrays.get(name)
         if array is None:
             continue
