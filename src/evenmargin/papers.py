@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import BaseCrossValidator
 
-from ._util.typing import Array
+from ._util.typing import Array, RandomState
 from .density import DensityWeights
 from .kernel import KernelSVM
 from .kernels import RBF, Kernel
@@ -39,12 +39,11 @@ __all__ = [
     "wlsgd", "zsvm",
 ]  # fmt: skip
 
-Seed = int | np.random.RandomState | None
 Gamma = float | str
 KernelLike = str | Kernel | Callable[..., Any]
 
 
-def lsgd(lam: float = 1e-4, T: int = 1_000_000, eps: float = 0.0, random_state: Seed = None) -> LinearSVM:
+def lsgd(lam: float = 1e-4, T: int = 1_000_000, eps: float = 0.0, random_state: RandomState = None) -> LinearSVM:
     """LSGD of the log-loss paper: linear Pegasos with the hinge, no intercept, last iterate.
 
     Parameters
@@ -60,53 +59,47 @@ def lsgd(lam: float = 1e-4, T: int = 1_000_000, eps: float = 0.0, random_state: 
 
     Examples
     --------
-    >>> from sklearn.datasets import load_digits
     >>> from evenmargin import papers
-    >>> X, y = load_digits(return_X_y=True)
-    >>> papers.lsgd(T=1000, random_state=0).fit(X / 16, y == 8).n_iter_
-    1000
+    >>> papers.lsgd(lam=0.01, T=1000).solver
+    Pegasos(project=False, average=False, change_tol=0.0, best_b=True)
     """
     return LinearSVM(
         alpha=lam, loss="hinge", solver=Pegasos(change_tol=eps), intercept=None, max_iter=T, random_state=random_state
     )
 
 
-def wlsgd(lam: float = 1e-4, T: int = 1_000_000, eps: float = 0.0, random_state: Seed = None) -> LinearSVM:
+def wlsgd(lam: float = 1e-4, T: int = 1_000_000, eps: float = 0.0, random_state: RandomState = None) -> LinearSVM:
     """WLSGD of the log-loss paper: log loss, each row weighted by one over the size of its class (eq. 8).
 
     Parameters as in `lsgd`.
 
     Examples
     --------
-    >>> from sklearn.datasets import load_digits
     >>> from evenmargin import papers
-    >>> X, y = load_digits(return_X_y=True)
-    >>> papers.wlsgd(T=1000, random_state=0).fit(X / 16, y == 8).solver_
-    'pegasos'
+    >>> papers.wlsgd(T=1000).get_params()["class_weight"]
+    'inverse'
     """
     return lsgd(lam, T, eps, random_state).set_params(loss="log", class_weight="inverse")
 
 
-def ksgd(lam: float = 1e-4, sigma: float = 1.5, T: int = 2_000, random_state: Seed = None) -> KernelSVM:
+def ksgd(lam: float = 1e-4, sigma: float = 1.5, T: int = 2_000, random_state: RandomState = None) -> KernelSVM:
     """KSGD of the log-loss paper: kernel Pegasos with the hinge, no intercept, kernel exp(−‖x − x'‖²/σ²).
 
     Parameters
     ----------
-    lam : float, default=1e-4
-        λ.
+    lam, random_state
+        As in `lsgd`.
     sigma : float, default=1.5
         σ of the kernel.
     T : int, default=2_000
         Steps; 2 000 give the paper's figures.
-    random_state : int, RandomState or None, default=None
 
     Examples
     --------
-    >>> from sklearn.datasets import load_digits
     >>> from evenmargin import papers
-    >>> X, y = load_digits(return_X_y=True)
-    >>> papers.ksgd(random_state=0).fit(X / 16, y == 8).n_iter_
-    2000
+    >>> papers.ksgd(sigma=2.0)
+    KernelSVM(alpha=0.0001, intercept=None, kernel=RBF(gamma=0.25, sigma=2.0),
+              max_iter=2000, solver='sgd')
     """
     return KernelSVM(
         alpha=lam, kernel=RBF(sigma=sigma), loss="hinge", solver="sgd", intercept=None, max_iter=T,
@@ -114,18 +107,16 @@ def ksgd(lam: float = 1e-4, sigma: float = 1.5, T: int = 2_000, random_state: Se
     )  # fmt: skip
 
 
-def wksgd(lam: float = 1e-4, sigma: float = 1.5, T: int = 2_000, random_state: Seed = None) -> KernelSVM:
+def wksgd(lam: float = 1e-4, sigma: float = 1.5, T: int = 2_000, random_state: RandomState = None) -> KernelSVM:
     """WKSGD of the log-loss paper: `ksgd` with the log loss, each row weighted by one over the size of its class.
 
     Parameters as in `ksgd`.
 
     Examples
     --------
-    >>> from sklearn.datasets import load_digits
     >>> from evenmargin import papers
-    >>> X, y = load_digits(return_X_y=True)
-    >>> papers.wksgd(random_state=0).fit(X / 16, y == 8).solver_
-    'sgd'
+    >>> papers.wksgd(T=500).loss
+    'log'
     """
     return ksgd(lam, sigma, T, random_state).set_params(loss="log", class_weight="inverse")
 
@@ -139,7 +130,7 @@ def cost_sensitive_pegasos(
     double_count: bool = False,
     kernel: KernelLike | None = None,
     gamma: Gamma = "scale",
-    random_state: Seed = None,
+    random_state: RandomState = None,
 ) -> LinearSVM | KernelSVM:
     """Cost-sensitive Pegasos: hinge, class-balanced sampling, a fixed bias, halting on ROC-AUC.
 
@@ -204,7 +195,7 @@ def blinex_linear(
     k: float | None = None,
     gamma: float = 0.9,
     printed_rate: bool = False,
-    random_state: Seed = None,
+    random_state: RandomState = None,
 ) -> LinearSVM:
     """The linear Blinex SVM: Nesterov's gradient on the bounded loss, augmented intercept (algorithm 1).
 
@@ -229,11 +220,9 @@ def blinex_linear(
 
     Examples
     --------
-    >>> from sklearn.datasets import load_digits
     >>> from evenmargin import papers
-    >>> X, y = load_digits(return_X_y=True)
-    >>> papers.blinex_linear(T=500, random_state=0).fit(X / 16, y == 8).n_iter_
-    500
+    >>> papers.blinex_linear(a=0.5).loss
+    Blinex(a=0.5, b=1.0)
     """
     return LinearSVM(
         C=c,
@@ -253,7 +242,7 @@ def blinex_kernel(
     kernel: KernelLike = "rbf",
     gamma: Gamma = "scale",
     printed_constant: bool = False,
-    random_state: Seed = None,
+    random_state: RandomState = None,
 ) -> KernelSVM:
     """The kernel Blinex SVM: stochastic gradients with step 1/t, no intercept (algorithm 2).
 
@@ -269,11 +258,10 @@ def blinex_kernel(
 
     Examples
     --------
-    >>> from sklearn.datasets import load_digits
     >>> from evenmargin import papers
-    >>> X, y = load_digits(return_X_y=True)
-    >>> papers.blinex_kernel(T=500, random_state=0).fit(X / 16, y == 8).n_iter_
-    500
+    >>> papers.blinex_kernel(a=0.5)
+    KernelSVM(intercept=None, loss=Blinex(a=0.5, b=1.0), max_iter=10000,
+              solver='sgd')
     """
     penalty: dict[str, Any] = {"alpha": 1.0 / c} if printed_constant else {"C": c}
     return KernelSVM(
@@ -321,30 +309,30 @@ def zsvm(
 
 
 def gwl_svc(
-    C: float = 1.0, gamma_K: Gamma = "scale", scheme: int | str = 1, gamma_S: Gamma = "scale", random_state: Seed = None
+    C: float = 1.0,
+    gamma_K: Gamma = "scale",
+    scheme: int | str = 1,
+    gamma_S: Gamma = "scale",
+    random_state: RandomState = None,
 ) -> KernelSVM:
     """GWL for SVC: the hinge, with costs from the density around each row.
 
     Parameters
     ----------
     C : float, default=1.0
-    gamma_K : float, "scale" or "auto", default="scale"
-        γ of the kernel.
+    gamma_K, gamma_S : float, "scale" or "auto", default="scale"
+        γ of the kernel, and γ of the densities.
     scheme : int or str, default=1
         1 √s, 2 s, 3 s², 4 1/√s, 5 1/s, 6 1/s², 7 s·y, 8 the random control; or its
         name in `DensityWeights`.
-    gamma_S : float, "scale" or "auto", default="scale"
-        γ of the densities.
     random_state : int, RandomState or None, default=None
         For the random control.
 
     Examples
     --------
-    >>> from sklearn.datasets import load_breast_cancer
     >>> from evenmargin import papers
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> papers.gwl_svc(C=0.1, scheme=1).fit(X / X.max(axis=0), y).score(X / X.max(axis=0), y) > 0.9
-    True
+    >>> papers.gwl_svc(C=0.1, scheme=5)
+    KernelSVM(C=0.1, density=DensityWeights(scheme=5))
     """
     density = DensityWeights(scheme, gamma=gamma_S, random_state=random_state)
     return KernelSVM(C, kernel="rbf", gamma=gamma_K, density=density)
@@ -355,7 +343,7 @@ def gwl_mlp(
     scheme: int | str | None = 2,
     gamma_S: Gamma = "scale",
     epochs: int = 200,
-    random_state: Seed = None,
+    random_state: RandomState = None,
 ) -> DensityWeightedMLPRegressor:
     """GWL for MLP: a network for a number, its absolute errors weighted by the density around each row.
 
