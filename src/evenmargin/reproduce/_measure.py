@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 from sklearn.model_selection import StratifiedKFold
 
-from .._util.typing import Index
+from .._util.typing import Array, Index, Labels
 from ..metrics import GMean, recall
-from ._base import Line, Record, Results
+from ._base import Line, Record, Results, Settings
 
 __all__ = [
-    "Fold", "confusion", "figures", "gmean", "interval", "line", "listed", "many", "mean", "mean_and_spread", "number",
-    "records", "seconds", "sensitivity", "stratified_folds",
+    "Fold", "all_but", "confusion", "figures", "gmean", "interval", "line", "listed", "many", "mean", "mean_and_spread",
+    "number", "records", "rows_of", "seconds", "sensitivity", "share", "stratified_folds", "verdict",
 ]  # fmt: skip
 
 Fold = tuple[Index, Index]  # training rows and test rows
@@ -31,15 +31,17 @@ def stratified_folds(y: NDArray[Any], count: int, seed: int) -> list[Fold]:
     return list(StratifiedKFold(count, shuffle=True, random_state=seed).split(y, y))
 
 
+def rows_of(settings: Settings, name: str) -> tuple[Array, Labels]:
+    """The training rows of a set as float64, and their labels."""
+    data = settings.load(name)
+    return np.ascontiguousarray(data.X, np.float64), np.asarray(data.y, np.int64)
+
+
 def confusion(y: ArrayLike, predicted: ArrayLike) -> dict[str, Any]:
     """The four counts, as `evenmargin.metrics` takes them; positive is above 0."""
     positive, flagged = np.asarray(y) > 0, np.asarray(predicted) > 0
-    return {
-        "tp": int(np.count_nonzero(positive & flagged)),
-        "fn": int(np.count_nonzero(positive & ~flagged)),
-        "fp": int(np.count_nonzero(~positive & flagged)),
-        "tn": int(np.count_nonzero(~positive & ~flagged)),
-    }
+    cells = {"tp": positive & flagged, "fn": positive & ~flagged, "fp": ~positive & flagged, "tn": ~positive & ~flagged}
+    return {name: int(np.count_nonzero(cell)) for name, cell in cells.items()}
 
 
 def sensitivity(y: ArrayLike, predicted: ArrayLike) -> float:
@@ -99,6 +101,24 @@ def line(
 
 
 # --- words ---
+
+
+def verdict(mean: float, half: float, words: tuple[str, str, str]) -> str:
+    """The first word for an interval below 0, the second for one that holds 0, the third for one above."""
+    if abs(mean) <= half:
+        return words[1]
+    return words[2] if mean > 0 else words[0]
+
+
+def share(flags: Iterable[bool]) -> str:
+    """How many are true, as in "3 of 5"."""
+    flags = list(flags)
+    return f"{sum(flags)} of {len(flags)}"
+
+
+def all_but(exceptions: Sequence[str]) -> str:
+    """The exceptions to a sentence, to stand at its end."""
+    return f", all but {', '.join(exceptions)}." if exceptions else "."
 
 
 def number(value: float, digits: int = 3, sign: str = "") -> str:

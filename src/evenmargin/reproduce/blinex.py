@@ -34,7 +34,7 @@ from ..solvers import Control, Lbfgs, Solver, run
 from ..solvers.base import State
 from ..solvers.kernel_lbfgs import pivoted_cholesky
 from ..solvers.price_paths import solve_paths
-from ._base import Job, Line, Report, Results, Settings, Sheet, Table
+from ._base import Line, Report, ReportSheet, Results, Settings, Table, TableJob
 from ._measure import Fold, gmean, interval, listed, number, stratified_folds
 
 if TYPE_CHECKING:
@@ -329,9 +329,9 @@ class Comparison(NamedTuple):
     def conditions(self, settings: Settings) -> list[Condition]:
         return list(dict.fromkeys(each for kind in self.kinds for each in self.levels(settings, kind)))
 
-    def jobs(self, settings: Settings) -> Iterator[Job]:
+    def jobs(self, settings: Settings) -> Iterator[TableJob]:
         for name, condition in product(self.names(settings), self.conditions(settings)):
-            yield Job(_key(settings, name, condition), partial(_run, settings, name, condition))
+            yield TableJob(_key(settings, name, condition), partial(_run, settings, name, condition))
 
     def differences(self, settings: Settings, results: Results) -> list[Difference]:
         cases = product(MACHINES, FIGURES, self.conditions(settings), self.names(settings), LOSSES[:-1])
@@ -354,7 +354,7 @@ class Comparison(NamedTuple):
         findings = [_overall(found), *self._falls(settings, results), *self._counts(settings, found)]
         return Report(sheets, [*findings, _shapes_chosen(results)])
 
-    def _means(self, settings: Settings, results: Results) -> Sheet:
+    def _means(self, settings: Settings, results: Results) -> ReportSheet:
         cases = product(MACHINES, FIGURES, self.conditions(settings), LOSSES)
         lines = [
             Line((machine, FIGURES[figure], at.words, loss), None, mean)
@@ -362,7 +362,7 @@ class Comparison(NamedTuple):
             for mean in [self.mean(settings, results, _cell(machine, loss, figure), at)]
         ]
         title = "Mean over the sets, each the mean over its splits; parameters chosen by inner folds"
-        return Sheet(title, ("machine", "figure", "training part", "loss"), lines)
+        return ReportSheet(title, ("machine", "figure", "training part", "loss"), lines)
 
     def _falls(self, settings: Settings, results: Results) -> Iterator[str]:
         """What the worst of each kind costs each loss."""
@@ -419,7 +419,7 @@ def _trials(settings: Settings) -> int:
     return settings.repeats(2 * OUTER, 2)
 
 
-def _over_sets(found: Sequence[Difference]) -> Sheet:
+def _over_sets(found: Sequence[Difference]) -> ReportSheet:
     groups: dict[tuple[str, ...], list[Difference]] = {}
     for d in found:
         groups.setdefault((d.machine, FIGURES[d.figure], d.condition.words, d.other), []).append(d)
@@ -429,17 +429,21 @@ def _over_sets(found: Sequence[Difference]) -> Sheet:
         note = f"{better} better, {worse} worse of {len(group)}"
         lines.append(Line(labels, None, *interval([d.mean for d in group]), note=note))
     title = "Blinex minus another loss, mean over the sets; the note counts sets whose own interval excludes 0"
-    return Sheet(title, ("machine", "figure", "training part", "minus"), lines, spread="95 % interval over the sets")
+    return ReportSheet(
+        title, ("machine", "figure", "training part", "minus"), lines, spread="95 % interval over the sets"
+    )
 
 
-def _by_set(found: Sequence[Difference], machine: str) -> Sheet:
+def _by_set(found: Sequence[Difference], machine: str) -> ReportSheet:
     lines = [
         Line((FIGURES[d.figure], d.condition.words, d.name, d.other), None, d.mean, d.half, note=d.verdict)
         for d in found
         if d.machine == machine
     ]
     title = f"Blinex minus another loss, set by set: {machine} machines"
-    return Sheet(title, ("figure", "training part", "set", "minus"), lines, spread="95 % interval over the splits")
+    return ReportSheet(
+        title, ("figure", "training part", "set", "minus"), lines, spread="95 % interval over the splits"
+    )
 
 
 def _overall(found: Sequence[Difference]) -> str:

@@ -28,7 +28,7 @@ from .._util.typing import Array, Labels
 from ..auto.views import PiecewiseLinear, Standard, View
 from ..density import SCHEMES
 from ..kernels import RBF, Kernel, Laplacian
-from ._base import Job, Line, Report, Results, Settings, Sheet, Table, paper_figures
+from ._base import Line, Report, ReportSheet, Results, Settings, Table, TableJob, paper_figures
 from ._measure import Fold, interval, line, many, mean, records, seconds, stratified_folds
 from .gwl_search import LARGEST, Family, Grid, KernelRows, f1, families_of, search, standardised, train
 
@@ -210,15 +210,15 @@ def _only(best: dict[str, Any]) -> tuple[Grid, list[Family]]:
 # --- jobs ---
 
 
-def _jobs(which: PaperTable, settings: Settings) -> Iterator[Job]:
+def _jobs(which: PaperTable, settings: Settings) -> Iterator[TableJob]:
     for seed in _seeds(which, settings):
         for label in which.rows:
-            yield Job(f"folds {seed}/{label}", partial(_row, settings, which, label, seed))
+            yield TableJob(f"folds {seed}/{label}", partial(_row, settings, which, label, seed))
     for seed in _seeds(which, settings):
         for fold in range(5):
-            yield Job(f"nested {seed}/fold {fold}", partial(_nested, settings, which, seed, fold))
+            yield TableJob(f"nested {seed}/fold {fold}", partial(_nested, settings, which, seed, fold))
     for view, kernel in _compositions(settings):
-        yield Job(f"parts/{view}/{kernel}", partial(_composition, settings, which, view, kernel))
+        yield TableJob(f"parts/{view}/{kernel}", partial(_composition, settings, which, view, kernel))
 
 
 def _seeds(which: PaperTable, settings: Settings) -> range:
@@ -271,7 +271,7 @@ def _report(which: PaperTable, settings: Settings, results: Results) -> Report:
     return Report(sheets, findings)
 
 
-def _rows_sheet(run: Run) -> Sheet:
+def _rows_sheet(run: Run) -> ReportSheet:
     which, lines = run.which, []
     for label, (paper, printed) in which.rows.items():
         values = run.f1(label)
@@ -284,10 +284,10 @@ def _rows_sheet(run: Run) -> Sheet:
         f"{which.label}: mean F1 over five folds, chosen as in the paper: the best of a grid on the same folds; mean "
         f"over {many(len(run.seeds), 'seed')} of the folds"
     )
-    return Sheet(title, ("algorithm",), lines, digits=4, time="one seed")
+    return ReportSheet(title, ("algorithm",), lines, digits=4, time="one seed")
 
 
-def _settings_sheet(run: Run) -> Sheet:
+def _settings_sheet(run: Run) -> ReportSheet:
     def settings_line(label: str, paper: float | None) -> Line:
         best, taken = run.results[f"folds {run.settings.seed}/{label}"]
         density = "" if best.get("scheme") in (None, "random") else f", γ_S {best['gamma_S']:g}"
@@ -299,19 +299,21 @@ def _settings_sheet(run: Run) -> Sheet:
         f"whose mean price of a row is at most {LARGEST:g}"
     )
     lines = [settings_line(label, paper) for label, (paper, _) in run.which.rows.items()]
-    return Sheet(title, ("algorithm",), lines, digits=4)
+    return ReportSheet(title, ("algorithm",), lines, digits=4)
 
 
-def _nested_sheet(run: Run) -> Sheet:
+def _nested_sheet(run: Run) -> ReportSheet:
     lines = [Line((label,), None, *interval(values, overlap=0.25)) for label, values in run.nested().items()]
     title = (
         f"{run.which.label}: mean F1 over nested folds: γ_K, C, γ_S and the scheme (1 to 7) chosen by five inner folds "
         f"({len(run.seeds)} × 5 outer folds)"
     )
-    return Sheet(title, ("machine",), lines, digits=4, spread="half width of a 95 % interval, for overlapping folds")
+    return ReportSheet(
+        title, ("machine",), lines, digits=4, spread="half width of a 95 % interval, for overlapping folds"
+    )
 
 
-def _parts_sheet(run: Run) -> Sheet:
+def _parts_sheet(run: Run) -> ReportSheet:
     lines = []
     for labels, best in run.parts().items():
         density = "none" if best["scheme"] is None else f"{best['scheme']} (mean 1, γ_S {best['gamma_S']:.2g})"
@@ -328,7 +330,7 @@ def _parts_sheet(run: Run) -> Sheet:
         f"best of a grid, and of a finer grid around that, on the same folds (stratified, seed {run.settings.seed}), "
         "and therefore optimistic; scaling uses all rows, without labels; γ in units of that of the median distance"
     )
-    return Sheet(title, ("rows", "kernel"), lines, digits=4, time="its whole grid")
+    return ReportSheet(title, ("rows", "kernel"), lines, digits=4, time="its whole grid")
 
 
 def _plain_finding(run: Run) -> str:

@@ -22,7 +22,7 @@ from sklearn.model_selection import train_test_split
 from .. import papers
 from .._util.typing import Array
 from ..density import SCHEMES, DensityWeights
-from ._base import Job, Line, Report, Results, Settings, Sheet, Table, paper_figures
+from ._base import Line, Report, ReportSheet, Results, Settings, Table, TableJob, paper_figures
 from ._measure import interval, line, mean, mean_and_spread, seconds
 
 __all__ = ["TABLES"]
@@ -98,9 +98,9 @@ def _key(kind: str, trial: int) -> str:
     return f"{kind}/trial {trial + 1}"
 
 
-def _jobs(settings: Settings, number: str) -> Iterator[Job]:
+def _jobs(settings: Settings, number: str) -> Iterator[TableJob]:
     for trial, kind in product(range(settings.repeats(TRIALS, 2)), (PLAIN, RESTARTS, *SCHEMES[:6], RANDOM)):
-        yield Job(_key(kind, trial), partial(_trial, settings, NETS[number].layers, kind, trial))
+        yield TableJob(_key(kind, trial), partial(_trial, settings, NETS[number].layers, kind, trial))
 
 
 def _errors(settings: Settings, results: Results, kind: str) -> Array:
@@ -150,9 +150,9 @@ def _report(settings: Settings, results: Results, number: str) -> Report:
     )
     values_title = f"MAE of rounded grades, the best of {tried} on the test rows, {how}"
     sheets = [
-        Sheet(values_title, ("scheme", "network"), values, 4, time="one network"),
-        Sheet(test_title, ("scheme",), list(by_test.values()), 4, spread),
-        Sheet(aside_title, ("scheme",), list(by_aside.values()), 4, spread),
+        ReportSheet(values_title, ("scheme", "network"), values, 4, time="one network"),
+        ReportSheet(test_title, ("scheme",), list(by_test.values()), 4, spread),
+        ReportSheet(aside_title, ("scheme",), list(by_aside.values()), 4, spread),
     ]
     return Report(sheets, _findings(by_test, by_aside))
 

@@ -15,7 +15,7 @@ from .. import papers
 from .._util.typing import MatrixLike
 from ..kernel import KernelSVM
 from ..linear import LinearSVM
-from ._base import Job, Line, Report, Results, Settings, Sheet, Table, paper_figures
+from ._base import Line, Report, ReportSheet, Results, Settings, Table, TableJob, paper_figures
 from ._measure import gmean, line, mean
 
 __all__ = ["TABLES"]
@@ -103,10 +103,10 @@ def _cells(settings: Settings, long: bool, name: str) -> Iterator[Setup]:
             yield Setup(name, method, 5_000 if settings.quick else STEPS["long"])
 
 
-def _jobs(settings: Settings, number: str, long: bool) -> Iterator[Job]:
+def _jobs(settings: Settings, number: str, long: bool) -> Iterator[TableJob]:
     for name in SETS:
         for trial, cell in product(range(settings.repeats(TRIALS[number], 2)), _cells(settings, long, name)):
-            yield Job(cell.key(trial), partial(_trial, settings, *cell, trial))
+            yield TableJob(cell.key(trial), partial(_trial, settings, *cell, trial))
 
 
 def _column(settings: Settings, results: Results, number: str, cell: Setup, figure: str) -> list[float]:
@@ -127,8 +127,8 @@ def _report3(settings: Settings, results: Results) -> Report:
     )
     long_title, columns = "WKSGD with more steps, beside the paper's WKSGD", ("data", "method")
     sheets = [
-        Sheet(title, columns, lines[False], 2, time="one fit"),
-        Sheet(long_title, columns, lines[True], 2, time="one fit"),
+        ReportSheet(title, columns, lines[False], 2, time="one fit"),
+        ReportSheet(long_title, columns, lines[True], 2, time="one fit"),
     ]
     return Report(sheets, _findings3(lines[False], lines[True]))
 
@@ -168,7 +168,7 @@ def _report4(settings: Settings, results: Results) -> Report:
                 note = f"{mean(_column(settings, results, 'table4', cell, 'steps')):.0f} steps"
             ratios.append(paper / max(ours, 1e-9))
             lines.append(Line((SETS[cell.name].title, cell.method), paper, ours, None, ours, note))
-        sheets.append(Sheet(f"Table 4: seconds {title}", ("data", "method"), lines, 4, time="one"))
+        sheets.append(ReportSheet(f"Table 4: seconds {title}", ("data", "method"), lines, 4, time="one"))
     finding = (
         f"The paper's seconds are {min(ratios):.1f} to {max(ratios):.0f} times ours, {np.median(ratios):.0f} times in "
         "the median: not a comparison of methods, as machines and languages differ."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..stopping import waiting_time
-from ._base import Line, Report, Results, Settings, Sheet, Table
+from ._base import Line, Report, ReportSheet, Results, Settings, Table
 from ._measure import figures, interval, line, many, mean, mean_and_spread, number, records, seconds
 from .pegasos_search import DECIDL, SETS, TITLES, YEAST, Curve, Form, PaperFigures, curve_jobs, table2_jobs, table4_jobs
 
@@ -54,11 +54,13 @@ def _table2_report(settings: Settings, results: Results) -> Report:
         "for each λ and bias, X is the upper end of the printed interval, from one run on all rows of the folds"
     )
     sheets = [
-        Sheet(title, ("Set",), best, time="all splits"),
-        Sheet("The same settings on the same folds, with other random draws", ("Set",), again),
-        Sheet("The paper's λ, bias and X on the same folds, with other random draws", ("Set",), theirs),
-        Sheet("The chosen settings (first split)", ("Set", "Parameter"), chosen, digits=4),
-        Sheet("X beside the mean wait for an improvement at the paper's λ and bias (first split)", ("Set",), waits, 1),
+        ReportSheet(title, ("Set",), best, time="all splits"),
+        ReportSheet("The same settings on the same folds, with other random draws", ("Set",), again),
+        ReportSheet("The paper's λ, bias and X on the same folds, with other random draws", ("Set",), theirs),
+        ReportSheet("The chosen settings (first split)", ("Set", "Parameter"), chosen, digits=4),
+        ReportSheet(
+            "X beside the mean wait for an improvement at the paper's λ and bias (first split)", ("Set",), waits, 1
+        ),
     ]
     drop = mean(figures(results.values(), "auc")) - mean(figures(results.values(), "again"))
     findings = (
@@ -105,7 +107,7 @@ def _table4_report(settings: Settings, results: Results) -> Report:
         ("The repaired form beside DECIDL (Table 3)", [*decidl[Form.REPAIRED], *decidl[Form.AVERAGED], kernel]),
         ("More steps, and the exact optimum, beside DECIDL (Table 3)", more),
     )
-    sheets = [Sheet(title, ("Set", "Machine"), lines, time=TIME) for title, lines in parts]
+    sheets = [ReportSheet(title, ("Set", "Machine"), lines, time=TIME) for title, lines in parts]
     yeast = _auc(results, YEAST, Form.KERNEL)
     findings = (
         f"Printed form: {_within(as_printed)} sets within {CLOSE} of Table 4.",
@@ -173,7 +175,7 @@ def _curve_report(settings: Settings, results: Results) -> Report:
             for note in [f"training {mean(train):.3f}; {results[f'{name}/{form}'].figures['at']} where not varied"]
         ]
         title = f"Validation ROC-AUC by {label[0].lower() + label[1:]}, on folds of the 80 % part"
-        sheets.append(Sheet(title, ("Set", "Form", label), lines))
+        sheets.append(ReportSheet(title, ("Set", "Form", label), lines))
     return Report(sheets, [f"{form.capitalize()} form: {said}" for form in FORMS for said in _said(results, form)])
 
 

@@ -29,7 +29,7 @@ from ..selection import SharedGridSearch
 from ..solvers import Control, Pegasos, run
 from ..solvers.one_vs_rest import binary_task
 from ..stopping import AUCHalting, improvement_waits
-from ._base import Job, Settings, paper_figures
+from ._base import Settings, TableJob, paper_figures
 from ._measure import Fold, stratified_folds
 
 SVM = LinearSVM | KernelSVM
@@ -142,14 +142,14 @@ def standardised(learn: Array, other: Array) -> tuple[Array, Array]:
     return scaler.transform(learn), scaler.transform(other)
 
 
-def job(key: str, measure: Callable[..., Mapping[str, Any]], *given: object) -> Job:
+def job(key: str, measure: Callable[..., Mapping[str, Any]], *given: object) -> TableJob:
     def measured() -> Mapping[str, Any]:
         # Thousands of small fits on rows that were checked when they were loaded: threads and checks inside each
         # would take most of the time.
         with one_blas_thread(), config_context(assume_finite=True, skip_parameter_validation=True):
             return measure(*given)
 
-    return Job(key, measured)
+    return TableJob(key, measured)
 
 
 # --- the machines ---
@@ -262,7 +262,7 @@ def scores_after_fit(machine: SVM, X: Array, y: Labels, judge: Array) -> Array:
 # --- the cells of the tables ---
 
 
-def table2_jobs(settings: Settings) -> Iterator[Job]:
+def table2_jobs(settings: Settings) -> Iterator[TableJob]:
     for name in SETS:
         for split in range(settings.repeats(3, 1)):
             yield job(f"{name}/split {split}", table2_cell, settings, name, split)
@@ -297,7 +297,7 @@ def _forms(name: str) -> list[Form]:
     return [Form.REPAIRED, *kernel] if name == YEAST else [form for form in Form if form not in kernel]
 
 
-def table4_jobs(settings: Settings) -> Iterator[Job]:
+def table4_jobs(settings: Settings) -> Iterator[TableJob]:
     for name in TITLES:
         for form in _forms(name):
             for split in range(settings.repeats(10, 2)):
@@ -355,7 +355,7 @@ class Curve(NamedTuple):
     test: list[list[float]]
 
 
-def curve_jobs(settings: Settings) -> Iterator[Job]:
+def curve_jobs(settings: Settings) -> Iterator[TableJob]:
     for name in SETS:
         for form in (Form.PRINTED, Form.REPAIRED):
             yield job(f"{name}/{form}", curve_cell, settings, name, form)

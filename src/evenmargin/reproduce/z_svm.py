@@ -34,7 +34,7 @@ from ..display import BoundaryDistanceDisplay
 from ..kernel import KernelSVM
 from ..selection import SharedGridSearch
 from ..zsvm import ZAdjustedClassifier
-from ._base import Job, Line, Report, Results, Settings, Sheet, Table, paper_figures
+from ._base import Line, Report, ReportSheet, Results, Settings, Table, TableJob, paper_figures
 from ._measure import confusion, gmean, line, many, number, seconds, sensitivity, stratified_folds
 
 if TYPE_CHECKING:
@@ -221,15 +221,15 @@ def _auto_sets(settings: Settings) -> tuple[str, ...]:
     return ("yeast_me2", "segmentation") if settings.quick else tuple(SETS)
 
 
-def _table2_jobs(settings: Settings) -> Iterator[Job]:
+def _table2_jobs(settings: Settings) -> Iterator[TableJob]:
     trials = _trials(settings)
     for trial, name in product(trials, SETS):
-        yield Job(f"{name}/SVM/trial {trial}", partial(_folds, settings, name, trial, "svm"))
-        yield Job(f"{name}/SMOTE/trial {trial}", partial(_folds, settings, name, trial, "smote", rate=100))
+        yield TableJob(f"{name}/SVM/trial {trial}", partial(_folds, settings, name, trial, "svm"))
+        yield TableJob(f"{name}/SMOTE/trial {trial}", partial(_folds, settings, name, trial, "smote", rate=100))
     for trial, name, fold in product(trials, SETS, range(_few(settings))):
-        yield Job(f"{name}/chosen/trial {trial}/fold {fold}", partial(_chosen, settings, name, trial, fold))
+        yield TableJob(f"{name}/chosen/trial {trial}/fold {fold}", partial(_chosen, settings, name, trial, fold))
     for trial, name in product(trials, _auto_sets(settings)):
-        yield Job(f"{name}/auto/trial {trial}", partial(_auto, settings, name, trial))
+        yield TableJob(f"{name}/auto/trial {trial}", partial(_auto, settings, name, trial))
 
 
 class Cell(NamedTuple):
@@ -305,9 +305,9 @@ def _table2_report(settings: Settings, results: Results) -> Report:
     together_title = f"The same, G-mean of all test rows together; {by}"
     chosen_title = f"Settings chosen inside the folds, beside the paper's z-SVM; {by}{few}"
     sheets = [
-        Sheet(settings_title, columns, lines, spread=spread, time="a job: SVM and its z together"),
-        Sheet(together_title, columns[:2], together, spread=spread),
-        Sheet(chosen_title, columns, chosen, spread=spread, time="all draws"),
+        ReportSheet(settings_title, columns, lines, spread=spread, time="a job: SVM and its z together"),
+        ReportSheet(together_title, columns[:2], together, spread=spread),
+        ReportSheet(chosen_title, columns, chosen, spread=spread, time="all draws"),
     ]
     return Report(sheets, list(_table2_findings(cells, nested)))
 
@@ -359,9 +359,9 @@ def _distances(settings: Settings, name: str) -> Mapping[str, Any]:
     return {**found, "z": float(models["exact"].z_)}
 
 
-def _fig1_jobs(settings: Settings) -> Iterator[Job]:
+def _fig1_jobs(settings: Settings) -> Iterator[TableJob]:
     for name in SETS:
-        yield Job(name, partial(_distances, settings, name))
+        yield TableJob(name, partial(_distances, settings, name))
 
 
 def _fig1_report(settings: Settings, results: Results) -> Report:
@@ -381,7 +381,7 @@ def _fig1_report(settings: Settings, results: Results) -> Report:
         f"z-SVM moves the boundary away from the positive rows on {sum(b > a for a, b in positive.values())} of "
         f"{len(SETS)} sets.",
     ]
-    return Report([Sheet(title, ("set", "method", "class"), lines)], findings)
+    return Report([ReportSheet(title, ("set", "method", "class"), lines)], findings)
 
 
 def _fig1_draw(settings: Settings, results: Results, figure: Figure) -> None:
@@ -421,11 +421,11 @@ class Curves(NamedTuple):
         pairs = product(SETS, range(settings.repeats(1, 1)))
         return {f"{name}/{self.setting} {point:g}/trial {trial}": (name, trial) for name, trial in pairs}
 
-    def jobs(self, settings: Settings) -> Iterator[Job]:
+    def jobs(self, settings: Settings) -> Iterator[TableJob]:
         most = 3 if settings.quick else FOLDS
         for point in self.at(settings):
             for key, (name, trial) in self.cells(settings, point).items():
-                yield Job(key, partial(_folds, settings, name, trial, self.plain, most, **{self.setting: point}))
+                yield TableJob(key, partial(_folds, settings, name, trial, self.plain, most, **{self.setting: point}))
 
     def means(self, settings: Settings, results: Results, method: str, figure: str) -> Array:
         """For each point the mean over the sets, each the mean over its folds."""
@@ -445,7 +445,7 @@ class Curves(NamedTuple):
             for figure, title in FIGURES.items()
         ]
         title = "Mean over the five sets, each the mean over its folds. The paper draws curves and prints no figures"
-        return Report([Sheet(title, (self.axis, "method", "figure"), lines)], list(self._findings(found)))
+        return Report([ReportSheet(title, (self.axis, "method", "figure"), lines)], list(self._findings(found)))
 
     def _findings(self, found: Mapping[tuple[str, str], Array]) -> Iterator[str]:
         for search in SEARCHES:
