@@ -15,19 +15,8 @@ from ._base import PAPERS, Report, Settings, Table
 from ._runner import Busy, JobFailed, RunSummary, Stopped, StrangeFile, run_table
 
 __all__ = [
-    "PAPERS",
-    "Busy",
-    "JobFailed",
-    "Report",
-    "RunSummary",
-    "Settings",
-    "Stopped",
-    "StrangeFile",
-    "Table",
-    "get_table",
-    "run",
-    "run_table",
-    "tables",
+    "PAPERS", "Busy", "JobFailed", "Report", "RunSummary", "Settings", "Stopped", "StrangeFile", "Table", "get_table",
+    "run", "run_table", "tables",
 ]  # fmt: skip
 
 

@@ -16,17 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "PAPERS",
-    "Line",
-    "Record",
-    "Report",
-    "ReportSheet",
-    "Results",
-    "Settings",
-    "Table",
-    "TableJob",
-    "paper_figures",
-]
+    "PAPERS", "Line", "Record", "Report", "ReportSheet", "Results", "Settings", "Table", "TableJob", "paper_figures",
+]  # fmt: skip
 
 PAPERS = {
     "log-loss": "Shuxia Lu and Mi Zhou, “Log-loss SVM Classification for Imbalanced Data”",
