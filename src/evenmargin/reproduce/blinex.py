@@ -35,7 +35,7 @@ from ..solvers.base import State
 from ..solvers.kernel_lbfgs import pivoted_cholesky
 from ..solvers.price_paths import solve_paths
 from ._base import Line, Report, ReportSheet, Results, Settings, Table, TableJob
-from ._measure import Fold, gmean, interval, listed, number, stratified_folds
+from ._measure import Fold, gmean, interval, listed, number, stratified_folds, verdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,11 +46,6 @@ __all__ = ["TABLES"]
 LOSSES = ("hinge", "log", "Blinex")
 MACHINES = ("linear", "kernel")
 FIGURES = {"gmean": "G-mean", "auc": "ROC-AUC"}
-
-NOISE_SETS = (
-    "car_good", "ecoli_imu", "german_credit", "ionosphere", "mammography", "oil_spill", "spectrometer", "yeast_me2",
-)  # fmt: skip
-IMBALANCE_SETS = ("euthyroid", "german_credit", "ijcnn1", "letter", "mammography", "segmentation")
 
 # Kinds of noise and their shares. 5 % of 20 rare rows is a single row: too few for a level.
 NOISE = {"any label": (0.0, 0.05, 0.1, 0.2, 0.3), "rare rows hidden": (0.0, 0.1, 0.2, 0.3)}
@@ -127,13 +122,7 @@ def stratified(y: Labels, most: int, rng: np.random.Generator) -> Index:
 
 
 def with_noise(y: Labels, condition: Condition, rng: np.random.Generator) -> Labels:
-    """Labels of which a share is wrong: of all rows, or of the rare ones, which are then labelled as common.
-
-    >>> y = np.repeat([1, -1], [20, 180])
-    >>> hidden = with_noise(y, Condition("rare rows hidden", 0.1), np.random.default_rng(0))
-    >>> int((hidden > 0).sum())
-    18
-    """
+    """Labels of which a share is wrong: of all rows, or of the rare ones, which are then labelled as common."""
     of = np.flatnonzero(y > 0) if condition.kind == "rare rows hidden" else np.arange(y.size)
     wrong = rng.choice(of, round(condition.level * of.size), replace=False)
     noisy = y.copy()
@@ -142,12 +131,7 @@ def with_noise(y: Labels, condition: Condition, rng: np.random.Generator) -> Lab
 
 
 def with_ratio(y: Labels, ratio: float, most: int, rng: np.random.Generator) -> Index:
-    """At most `most` common rows, and one rare row for every `ratio` of them, but at least one for each inner fold.
-
-    >>> y = np.repeat([1, -1], [20, 180])
-    >>> y[with_ratio(y, 30, 90, np.random.default_rng(0))].tolist().count(1)
-    3
-    """
+    """At most `most` common rows, and one rare row for every `ratio` of them, but at least one for each inner fold."""
     rare, common = np.flatnonzero(y > 0), np.flatnonzero(y < 0)
     common = rng.choice(common, min(most, common.size), replace=False)
     count = min(rare.size, max(INNER, round(common.size / ratio)))
@@ -189,11 +173,7 @@ class _Coarse(Lbfgs):
 
 
 def candidates(loss: str, quick: bool = False) -> list[Candidate]:
-    """As many for each loss; prices ascend for each a and b.
-
-    >>> [len(candidates(loss)) for loss in LOSSES]
-    [24, 24, 24]
-    """
+    """As many for each loss; prices ascend for each a and b."""
     shapes, prices = (SHAPES[:2], PRICES[1:4:2]) if quick else (SHAPES, PRICES)
     if loss == "Blinex":
         return [Candidate(price, a, b) for a, b in shapes for price in prices]
@@ -221,11 +201,7 @@ def machines(loss: str, X: Array, y: Labels, tried: Sequence[Candidate]) -> tupl
 
 
 def way_to(chosen: Candidate, tried: Sequence[Candidate]) -> list[Candidate]:
-    """The chosen candidate after those from which the search reached it: without them Blinex may end elsewhere.
-
-    >>> [candidate.price for candidate in way_to(Candidate(3.0, 0.3, 10.0), candidates("Blinex"))]
-    [0.003, 0.03, 0.3, 3.0]
-    """
+    """The chosen candidate after those from which the search reached it: without them Blinex may end elsewhere."""
     if chosen.a == 0.0:  # convex: all ways lead there
         return [chosen]
     return [each for each in tried if each[1:] == chosen[1:] and each.price <= chosen.price]
@@ -247,36 +223,31 @@ def search(loss: str, X: Array, y: Labels, tried: Sequence[Candidate], seed: int
     return {figure: tried[int(np.argmax(values))] for figure, values in total.items()}
 
 
-def _trial(X: Array, y: Labels, condition: Condition, quick: bool, seed: int, trial: int) -> dict[str, Any]:
+def _trial(X: Array, y: Labels, condition: Condition, settings: Settings, trial: int) -> dict[str, Any]:
     """The figures of all machines on one split."""
+    seed = settings.seed
     split = _split(X, y, condition, trial, seed)
     features = {"linear": (split.X, split.X_test), "kernel": kernel_features(split.X, split.X_test)}
     found: dict[str, Any] = {}
-    for machine, (train, test) in features.items():
-        for loss in LOSSES:
-            tried = candidates(loss, quick)
-            for figure, candidate in search(loss, train, split.y, tried, seed + trial).items():
-                coef, intercept = machines(loss, train, split.y, way_to(candidate, tried))
-                value = measure(split.y_test, test @ coef[-1] + intercept[-1])[figure]
-                found[_cell(machine, loss, figure)] = (value, candidate)
+    for (machine, (train, test)), loss in product(features.items(), LOSSES):
+        tried = candidates(loss, settings.quick)
+        for figure, candidate in search(loss, train, split.y, tried, seed + trial).items():
+            coef, intercept = machines(loss, train, split.y, way_to(candidate, tried))
+            value = measure(split.y_test, test @ coef[-1] + intercept[-1])[figure]
+            found[f"{machine}/{loss}/{figure}"] = (value, candidate)
     return found
 
 
-def _cell(machine: str, loss: str, figure: str) -> str:
-    return f"{machine}/{loss}/{figure}"
-
-
-def _run(settings: Settings, name: str, condition: Condition) -> Mapping[str, Any]:
+def _run(settings: Settings, name: str, condition: Condition) -> dict[str, Any]:
     """One set under one condition: for every machine, loss and figure the values of the trials, and what was chosen."""
     X, y = _whole(settings, name)
-    count = _trials(settings)
-    trials: list[dict[str, Any]] = [{}] * count
+    trials: list[dict[str, Any]] = [{}] * _trials(settings)
 
     def task(trial: int) -> None:
-        trials[trial] = _trial(X, y, condition, settings.quick, settings.seed, trial)
+        trials[trial] = _trial(X, y, condition, settings, trial)
 
     with Workers() as workers:
-        workers.each(task, range(count))
+        workers.each(task, range(len(trials)))
     return {
         cell: {"values": [trial[cell][0] for trial in trials], "chosen": [list(trial[cell][1]) for trial in trials]}
         for cell in trials[0]
@@ -299,15 +270,13 @@ class Difference(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        if abs(self.mean) <= self.half:
-            return ""
-        return "better" if self.mean > 0 else "worse"
+        return verdict(self.mean, self.half, ("worse", "", "better"))
 
 
 def _verdicts(some: Sequence[Difference]) -> tuple[int, int]:
     """How many are better, and how many worse."""
-    counts = Counter(difference.verdict for difference in some)
-    return counts["better"], counts["worse"]
+    verdicts = [difference.verdict for difference in some]
+    return verdicts.count("better"), verdicts.count("worse")
 
 
 class Comparison(NamedTuple):
@@ -338,8 +307,8 @@ class Comparison(NamedTuple):
         found = []
         for machine, figure, condition, name, other in cases:
             cells = results[_key(settings, name, condition)].figures
-            ours, theirs = (cells[_cell(machine, loss, figure)]["values"] for loss in (LOSSES[-1], other))
-            apart = interval([a - b for a, b in zip(ours, theirs, strict=True)], 1.0 / (OUTER - 1))
+            ours, theirs = (cells[f"{machine}/{loss}/{figure}"]["values"] for loss in (LOSSES[-1], other))
+            apart = interval(np.subtract(ours, theirs).tolist(), 1.0 / (OUTER - 1))
             found.append(Difference(machine, figure, condition, name, other, *apart))
         return found
 
@@ -355,12 +324,10 @@ class Comparison(NamedTuple):
         return Report(sheets, [*findings, _shapes_chosen(results)])
 
     def _means(self, settings: Settings, results: Results) -> ReportSheet:
-        cases = product(MACHINES, FIGURES, self.conditions(settings), LOSSES)
-        lines = [
-            Line((machine, FIGURES[figure], at.words, loss), None, mean)
-            for machine, figure, at, loss in cases
-            for mean in [self.mean(settings, results, _cell(machine, loss, figure), at)]
-        ]
+        lines = []
+        for machine, figure, at, loss in product(MACHINES, FIGURES, self.conditions(settings), LOSSES):
+            mean = self.mean(settings, results, f"{machine}/{loss}/{figure}", at)
+            lines.append(Line((machine, FIGURES[figure], at.words, loss), None, mean))
         title = "Mean over the sets, each the mean over its splits; parameters chosen by inner folds"
         return ReportSheet(title, ("machine", "figure", "training part", "loss"), lines)
 
@@ -369,7 +336,7 @@ class Comparison(NamedTuple):
         for kind, machine, (figure, title) in product(self.kinds, MACHINES, FIGURES.items()):
             first, *_, last = self.levels(settings, kind)
             ends = {
-                loss: [self.mean(settings, results, _cell(machine, loss, figure), at) for at in (first, last)]
+                loss: [self.mean(settings, results, f"{machine}/{loss}/{figure}", at) for at in (first, last)]
                 for loss in LOSSES
             }
             each = ", ".join(f"{loss} {a:.3f} to {b:.3f}" for loss, (a, b) in ends.items())
@@ -398,7 +365,7 @@ class Comparison(NamedTuple):
                 levels = self.levels(settings, kind)
                 shown = [level.level if kind == "ratio" else 100 * level.level for level in levels]
                 for loss, colour in zip(LOSSES, (NEGATIVE, GREEN, POSITIVE), strict=True):
-                    means = [self.mean(settings, results, _cell(machine, loss, name), level) for level in levels]
+                    means = [self.mean(settings, results, f"{machine}/{loss}/{name}", level) for level in levels]
                     ax.plot(shown, means, marker="o", color=colour, label=loss)
                 if kind == "ratio":
                     ax.set_xscale("log")
@@ -429,9 +396,8 @@ def _over_sets(found: Sequence[Difference]) -> ReportSheet:
         note = f"{better} better, {worse} worse of {len(group)}"
         lines.append(Line(labels, None, *interval([d.mean for d in group]), note=note))
     title = "Blinex minus another loss, mean over the sets; the note counts sets whose own interval excludes 0"
-    return ReportSheet(
-        title, ("machine", "figure", "training part", "minus"), lines, spread="95 % interval over the sets"
-    )
+    columns = ("machine", "figure", "training part", "minus")
+    return ReportSheet(title, columns, lines, spread="95 % interval over the sets")
 
 
 def _by_set(found: Sequence[Difference], machine: str) -> ReportSheet:
@@ -440,10 +406,8 @@ def _by_set(found: Sequence[Difference], machine: str) -> ReportSheet:
         for d in found
         if d.machine == machine
     ]
-    title = f"Blinex minus another loss, set by set: {machine} machines"
-    return ReportSheet(
-        title, ("figure", "training part", "set", "minus"), lines, spread="95 % interval over the splits"
-    )
+    title, columns = f"Blinex minus another loss, set by set: {machine} machines", ("figure", "training part", "set")
+    return ReportSheet(title, (*columns, "minus"), lines, spread="95 % interval over the splits")
 
 
 def _overall(found: Sequence[Difference]) -> str:
@@ -465,16 +429,24 @@ def _shapes_chosen(results: Results) -> str:
     return f"Chosen for Blinex: {listed(each)}."
 
 
-WRONG_LABELS = Comparison(NOISE_SETS, ("ecoli_imu", "ionosphere"), NOISE, "wrong labels, %")
-FEWER_RARE = Comparison(IMBALANCE_SETS, ("euthyroid", "segmentation"), {"ratio": RATIOS}, "common rows to a rare one")
-
-TABLES = (
+WRONG_LABELS = Comparison(
+    ("car_good", "ecoli_imu", "german_credit", "ionosphere", "mammography", "oil_spill", "spectrometer", "yeast_me2"),
+    ("ecoli_imu", "ionosphere"),
+    NOISE,
+    "wrong labels, %",
+)
+FEWER_RARE = Comparison(
+    ("euthyroid", "german_credit", "ijcnn1", "letter", "mammography", "segmentation"),
+    ("euthyroid", "segmentation"),
+    {"ratio": RATIOS},
+    "common rows to a rare one",
+)
+TABLES = tuple(
     Table(
-        "blinex-noise", "Blinex against hinge and log with wrong labels in the training part", "blinex", NOISE_SETS,
-        WRONG_LABELS.jobs, WRONG_LABELS.report, draw=WRONG_LABELS.draw,
-    ),
-    Table(
-        "blinex-imbalance", "Blinex against hinge and log with ever fewer rows of the rare class", "blinex",
-        IMBALANCE_SETS, FEWER_RARE.jobs, FEWER_RARE.report, draw=FEWER_RARE.draw,
-    ),
-)  # fmt: skip
+        name, f"Blinex against hinge and log with {what}", "blinex", each.sets, each.jobs, each.report, draw=each.draw
+    )
+    for name, what, each in (
+        ("blinex-noise", "wrong labels in the training part", WRONG_LABELS),
+        ("blinex-imbalance", "ever fewer rows of the rare class", FEWER_RARE),
+    )
+)
