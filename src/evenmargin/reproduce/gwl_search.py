@@ -62,10 +62,6 @@ class KernelRows(NamedTuple):
     def costs(self, family: Family, rows: Index) -> Array:
         """Weights of some rows by the density among them; all 0 where the scheme leaves no row.
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from evenmargin.reproduce.gwl_search import Family, KernelRows
         >>> rows = KernelRows(np.array([[0.0], [0.0], [9.0]]), np.array([-1, 1, 1]))
         >>> rows.costs(Family("density", 1.0), np.array([0, 1])).round(3)
         array([2., 2.])
@@ -125,10 +121,6 @@ def train(K: Array, y: Labels, tasks: Sequence[Task], C: Sequence[float], pool: 
 def f1(scores: Array, positive: Mask) -> Array:
     """F1 of the class of scores above 0, along the last axis; NaN where scores are.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from evenmargin.reproduce.gwl_search import f1
     >>> f1(np.array([[1.0, -1.0, 2.0], [-1.0, -1.0, -1.0]]), np.array([True, True, False])).tolist()
     [0.5, 0.0]
     """
