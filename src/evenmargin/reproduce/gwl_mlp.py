@@ -23,7 +23,7 @@ from .. import papers
 from .._util.typing import Array
 from ..density import SCHEMES, DensityWeights
 from ._base import Line, Report, ReportSheet, Results, Settings, Table, TableJob, paper_figures
-from ._measure import interval, line, mean, mean_and_spread, seconds
+from ._measure import figures, interval, line, mean, mean_and_spread, records, seconds, verdict
 
 __all__ = ["TABLES"]
 
@@ -31,6 +31,7 @@ GAMMAS = (0.01, 0.1, 1.0, 10.0, 100.0)
 TEST, ASIDE = 0.2, 0.2  # of all rows, and of the rest
 TRIALS = 10
 PLAIN, RESTARTS, RANDOM = "w = 1", "w = 1, other starts", "random, other draws"
+VERDICTS = ("lower", "no difference shown", "higher")
 
 
 class PaperNetwork(NamedTuple):
@@ -77,6 +78,10 @@ def _graded(
     ]
 
 
+def _gammas(settings: Settings) -> tuple[float, ...]:
+    return GAMMAS[1:4:2] if settings.quick else GAMMAS
+
+
 def _trial(settings: Settings, layers: Sequence[int], kind: str, trial: int) -> dict[str, Any]:
     graded, gammas = partial(_graded, settings, layers, trial), _gammas(settings)
     if kind == PLAIN:
@@ -90,10 +95,6 @@ def _trial(settings: Settings, layers: Sequence[int], kind: str, trial: int) -> 
     return {"errors": errors}
 
 
-def _gammas(settings: Settings) -> tuple[float, ...]:
-    return GAMMAS[1:4:2] if settings.quick else GAMMAS
-
-
 def _key(kind: str, trial: int) -> str:
     return f"{kind}/trial {trial + 1}"
 
@@ -103,15 +104,9 @@ def _jobs(settings: Settings, number: str) -> Iterator[TableJob]:
         yield TableJob(_key(kind, trial), partial(_trial, settings, NETS[number].layers, kind, trial))
 
 
-def _errors(settings: Settings, results: Results, kind: str) -> Array:
+def _errors(results: Results, kind: str) -> Array:
     """By trial, setting and figure."""
-    trials = range(settings.repeats(TRIALS, 2))
-    return np.array([results[_key(kind, trial)].figures["errors"] for trial in trials])
-
-
-def _seconds(results: Results, kind: str, errors: Array) -> float:
-    """Of one network."""
-    return seconds(results[_key(kind, trial)] for trial in range(len(errors))) / errors[:, :, 0].size
+    return np.array(figures(records(results, f"{kind}/"), "errors"))
 
 
 def _chosen(errors: Array, by: int) -> Array:
@@ -121,8 +116,8 @@ def _chosen(errors: Array, by: int) -> Array:
 
 
 def _report(settings: Settings, results: Results, number: str) -> Report:
-    found = {kind: _errors(settings, results, kind) for kind in (PLAIN, *SCHEMES[:6], RANDOM, RESTARTS)}
-    taken = {kind: _seconds(results, kind, errors) for kind, errors in found.items()}
+    found = {kind: _errors(results, kind) for kind in (PLAIN, *SCHEMES[:6], RANDOM, RESTARTS)}
+    taken = {kind: seconds(records(results, f"{kind}/")) / errors[:, :, 0].size for kind, errors in found.items()}
     plain, matched = found.pop(PLAIN)[:, 0, 0], _chosen(found[RESTARTS], 1)
     standard = mean_and_spread(plain.tolist())
     values: list[Line] = []
@@ -140,6 +135,7 @@ def _report(settings: Settings, results: Results, number: str) -> Report:
         if kind != RESTARTS:
             by_aside[kind] = _difference(label, None, _chosen(errors, 1) - matched, judged=True)
     how, tried, spread = f"mean of {len(plain)} seeds", len(_gammas(settings)), "95 % interval"
+    values_title = f"MAE of rounded grades, the best of {tried} on the test rows, {how}"
     test_title = (
         f"MAE of the best of {tried} on the test rows minus that of one standard network: what the paper's table "
         f"seems to show, and optimistic; {how}"
@@ -148,7 +144,6 @@ def _report(settings: Settings, results: Results, number: str) -> Report:
         f"MAE of the best of {tried} γ_S, by rows held aside, minus that of the best of {tried} standard networks, "
         f"by the same rows; {how}"
     )
-    values_title = f"MAE of rounded grades, the best of {tried} on the test rows, {how}"
     sheets = [
         ReportSheet(values_title, ("scheme", "network"), values, 4, time="one network"),
         ReportSheet(test_title, ("scheme",), list(by_test.values()), 4, spread),
@@ -160,18 +155,19 @@ def _report(settings: Settings, results: Results, number: str) -> Report:
 def _difference(label: str, paper: float | None, differences: Array, judged: bool = False) -> Line:
     """The mean over seeds; the interval accounts for the rows that parts of different seeds have in common."""
     average, half = interval(differences.tolist(), overlap=TEST / (1.0 - TEST))
-    verdict = "no difference shown" if abs(average) <= half else "lower" if average < 0 else "higher"
-    return Line((label,), paper, average, half, None, verdict if judged else "")
+    note = verdict(average, half, VERDICTS) if judged else ""
+    return Line((label,), paper, average, half, note=note)
 
 
 def _findings(by_test: Mapping[str, Line], by_aside: Mapping[str, Line]) -> list[str]:
     notes = [by_aside[scheme].note for scheme in SCHEMES[:6]]
+    lower, neither, higher = (notes.count(word) for word in VERDICTS)
     gain = mean([by_test[scheme].ours or 0.0 for scheme in SCHEMES[:6]])
     random, starts = (by_test[kind].ours or 0.0 for kind in (RANDOM, RESTARTS))
     return [
-        f"Chosen by rows held aside, with as many networks on either side, {notes.count('lower')} of the six schemes "
-        f"have a lower error than the standard network by the 95 % interval and {notes.count('higher')} a higher one; "
-        f"for {notes.count('no difference shown')} the interval holds 0.",
+        f"Chosen by rows held aside, with as many networks on either side, {lower} of the six schemes have a lower "
+        f"error than the standard network by the 95 % interval and {higher} a higher one; for {neither} the interval "
+        "holds 0.",
         f"Chosen on the test rows, the schemes differ from one standard network by {gain:+.4f} on average, but so do "
         f"random weights, by {random:+.4f}, and standard networks with other starts, by {starts:+.4f}: that much comes "
         "from the choice alone.",
