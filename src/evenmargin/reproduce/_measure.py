@@ -1,9 +1,9 @@
-"""What several tables measure in the same way, and say in the same words."""
+"""What several tables measure in the same way."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,17 +13,13 @@ from sklearn.model_selection import StratifiedKFold
 
 from .._util.typing import Array, Index, Labels
 from ..metrics import GMean, recall
-from ._base import Line, Record, Results, Settings
+from ._base import Settings
 
 __all__ = [
-    "Fold", "all_but", "confusion", "figures", "gmean", "interval", "line", "listed", "many", "mean", "mean_and_spread",
-    "number", "records", "rows_of", "seconds", "sensitivity", "share", "stratified_folds", "verdict",
+    "Fold", "confusion", "gmean", "interval", "mean", "mean_and_spread", "rows_of", "sensitivity", "stratified_folds",
 ]  # fmt: skip
 
 Fold = tuple[Index, Index]  # training rows and test rows
-
-
-# --- folds and figures ---
 
 
 def stratified_folds(y: NDArray[Any], count: int, seed: int) -> list[Fold]:
@@ -75,67 +71,3 @@ def interval(differences: Sequence[float], overlap: float = 0.0, level: float = 
         return mean(differences), math.inf
     scale = math.sqrt((1.0 / count + overlap) * float(np.var(differences, ddof=1)))
     return mean(differences), float(student.ppf(0.5 + level / 2, count - 1)) * scale
-
-
-# --- from results to lines ---
-
-
-def records(results: Results, start: str) -> list[Record]:
-    """The records whose keys begin like this."""
-    return [record for key, record in results.items() if key.startswith(start)]
-
-
-def figures(some: Iterable[Record], name: str) -> list[Any]:
-    return [record.figures[name] for record in some]
-
-
-def seconds(some: Iterable[Record]) -> float:
-    return sum(record.seconds for record in some)
-
-
-def line(
-    labels: tuple[str, ...], paper: float | None, values: Sequence[float], taken: float | None = None, note: str = ""
-) -> Line:
-    """The mean of several values and their spread, beside the paper's figure."""
-    return Line(labels, paper, *mean_and_spread(values), taken, note)
-
-
-# --- words ---
-
-
-def verdict(mean: float, half: float, words: tuple[str, str, str]) -> str:
-    """The first word for an interval below 0, the second for one that holds 0, the third for one above."""
-    if abs(mean) <= half:
-        return words[1]
-    return words[2] if mean > 0 else words[0]
-
-
-def share(flags: Iterable[bool]) -> str:
-    """How many are true, as in "3 of 5"."""
-    flags = list(flags)
-    return f"{sum(flags)} of {len(flags)}"
-
-
-def all_but(exceptions: Sequence[str]) -> str:
-    """The exceptions to a sentence, to stand at its end."""
-    return f", all but {', '.join(exceptions)}." if exceptions else "."
-
-
-def number(value: float, digits: int = 3, sign: str = "") -> str:
-    """A number as people write it, with a minus sign."""
-    return f"{value:{sign}.{digits}f}".replace("-", "−")
-
-
-def many(count: int, thing: str) -> str:
-    """As "1 split" or "3 splits"."""
-    return f"{count} {thing}{'s' if count != 1 else ''}"
-
-
-def listed(items: Iterable[object]) -> str:
-    """Items as in a sentence.
-
-    >>> listed([1, 2, 3])
-    '1, 2 and 3'
-    """
-    *some, last = map(str, items)
-    return f"{', '.join(some)} and {last}" if some else last

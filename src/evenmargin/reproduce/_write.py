@@ -16,7 +16,7 @@ import sklearn
 from .. import __version__
 from .._util.files import replace_file
 from ._base import PAPERS, Line, Report, ReportSheet, Results, Settings, Table
-from ._measure import number, seconds
+from ._findings import number, seconds
 
 __all__ = ["csv_text", "markdown", "sheet_markdown", "write_report"]
 

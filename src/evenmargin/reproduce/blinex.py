@@ -35,7 +35,8 @@ from ..solvers.base import State
 from ..solvers.kernel_lbfgs import pivoted_cholesky
 from ..solvers.price_paths import solve_paths
 from ._base import Line, Report, ReportSheet, Results, Settings, Table, TableJob
-from ._measure import Fold, gmean, interval, listed, number, stratified_folds, verdict
+from ._findings import listed, number, verdict
+from ._measure import Fold, gmean, interval, stratified_folds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -30,19 +30,8 @@ from ..auto.views import PiecewiseLinear, Standard, View
 from ..density import SCHEMES
 from ..kernels import RBF, Kernel, Laplacian
 from ._base import Line, Record, Report, ReportSheet, Results, Settings, Table, TableJob, paper_figures
-from ._measure import (
-    Fold,
-    figures,
-    interval,
-    line,
-    many,
-    mean,
-    records,
-    rows_of,
-    seconds,
-    stratified_folds,
-    verdict,
-)  # fmt: skip
+from ._findings import figures, line, many, records, seconds, verdict
+from ._measure import Fold, interval, mean, rows_of, stratified_folds
 from .gwl_search import LARGEST, Family, Grid, KernelRows, f1, families_of, search, standardised, train
 
 __all__ = ["TABLES"]

@@ -23,7 +23,8 @@ from .. import papers
 from .._util.typing import Array
 from ..density import SCHEMES, DensityWeights
 from ._base import Line, Report, ReportSheet, Results, Settings, Table, TableJob, paper_figures
-from ._measure import figures, interval, line, mean, mean_and_spread, records, seconds, verdict
+from ._findings import figures, line, records, seconds, verdict
+from ._measure import interval, mean, mean_and_spread
 
 __all__ = ["TABLES"]
 

@@ -16,7 +16,8 @@ from .._util.typing import MatrixLike
 from ..kernel import KernelSVM
 from ..linear import LinearSVM
 from ._base import Line, Report, ReportSheet, Results, Settings, Table, TableJob, paper_figures
-from ._measure import all_but, figures, gmean, line, mean, records, share
+from ._findings import all_but, figures, line, records, share
+from ._measure import gmean, mean
 
 __all__ = ["TABLES"]
 

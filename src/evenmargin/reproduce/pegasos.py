@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..stopping import waiting_time
 from ._base import Line, Report, ReportSheet, Results, Settings, Table
-from ._measure import figures, interval, line, many, mean, mean_and_spread, number, records, seconds
+from ._findings import figures, line, many, number, records, seconds, share, verdict
+from ._measure import interval, mean, mean_and_spread
 from .pegasos_search import DECIDL, SETS, TITLES, YEAST, Curve, Form, PaperFigures, curve_jobs, table2_jobs, table4_jobs
 
 if TYPE_CHECKING:
@@ -32,35 +34,27 @@ STEPS = (*MENDED, Form.LONG)
 
 
 def _table2_report(settings: Settings, results: Results) -> Report:
-    sets = [(paper, records(results, f"{name}/")) for name, paper in SETS.items()]
-
-    def beside_table2(key: str) -> list[Line]:
-        return [line((paper.title,), paper.auc, figures(found, key)) for paper, found in sets]
-
-    best = [
-        line((paper.title,), paper.auc, figures(found, "auc"), seconds(found), f"best of {_span(figures(found, key))}")
-        for paper, found in sets
-        for key in ("candidates",)
-    ]
-    again, theirs = beside_table2("again"), beside_table2("at the paper's")
-    chosen = [
-        _choice_line((paper.title, label), theirs, figures(found, key))
-        for paper, found in sets
-        for label, theirs, key in (("λ", paper.lam, "lam"), ("bias", paper.b, "b"), ("X", paper.every, "every"))
-    ]
-    waits = [_wait_line(paper, found[0].figures["waits"]) for paper, found in sets]
-    title = (
-        f"Table 2: ROC-AUC of the best candidate of the search, on its own folds ({many(len(sets[0][1]), 'split')}); "
+    best, again, theirs, chosen, waits = ([] for _ in range(5))
+    for name, paper in SETS.items():
+        found, title = records(results, f"{name}/"), (paper.title,)
+        note = f"best of {_span(figures(found, 'candidates'))}"
+        best.append(line(title, paper.auc, figures(found, "auc"), seconds(found), note))
+        again.append(line(title, paper.auc, figures(found, "again")))
+        theirs.append(line(title, paper.auc, figures(found, "at the paper's")))
+        for label, printed, key in (("λ", paper.lam, "lam"), ("bias", paper.b, "b"), ("X", paper.every, "every")):
+            chosen.append(_choice_line((paper.title, label), printed, figures(found, key)))
+        waits.append(_wait_line(paper, found[0].figures["waits"]))
+    best_title = (
+        f"Table 2: ROC-AUC of the best candidate of the search, on its own folds ({many(len(found), 'split')}); "
         "for each λ and bias, X is the upper end of the printed interval, from one run on all rows of the folds"
     )
+    at = "at the paper's λ and bias"
     sheets = [
-        ReportSheet(title, ("Set",), best, time="all splits"),
+        ReportSheet(best_title, ("Set",), best, time="all splits"),
         ReportSheet("The same settings on the same folds, with other random draws", ("Set",), again),
         ReportSheet("The paper's λ, bias and X on the same folds, with other random draws", ("Set",), theirs),
         ReportSheet("The chosen settings (first split)", ("Set", "Parameter"), chosen, digits=4),
-        ReportSheet(
-            "X beside the mean wait for an improvement at the paper's λ and bias (first split)", ("Set",), waits, 1
-        ),
+        ReportSheet(f"X beside the mean wait for an improvement {at} (first split)", ("Set",), waits, 1),
     ]
     drop = mean(figures(results.values(), "auc")) - mean(figures(results.values(), "again"))
     findings = (
@@ -94,9 +88,12 @@ def _table4_report(settings: Settings, results: Results) -> Report:
         labels, auc, chosen = (TITLES[name], form), figures(found, "auc"), figures(found, "chosen")
         return line(labels, paper, auc, seconds(found), _most_chosen(chosen))
 
-    as_printed = [beside(name, Form.PRINTED, paper.holdout) for name, paper in SETS.items()]
-    against = {form: [beside(name, form, paper.holdout) for name, paper in SETS.items()] for form in MENDED}
-    decidl = {form: [beside(name, form, paper.decidl) for name, paper in SETS.items()] for form in MENDED}
+    def on_all_sets(form: Form, figure: str) -> list[Line]:
+        return [beside(name, form, getattr(paper, figure)) for name, paper in SETS.items()]
+
+    as_printed = on_all_sets(Form.PRINTED, "holdout")
+    against = {form: on_all_sets(form, "holdout") for form in MENDED}
+    decidl = {form: on_all_sets(form, "decidl") for form in MENDED}
     kernel = beside(YEAST, Form.KERNEL, DECIDL[YEAST])
     more = [beside(name, form, DECIDL[name]) for name in SETS for form in (Form.LONG, Form.EXACT)]
     more += [beside(YEAST, form, DECIDL[YEAST]) for form in (Form.REPAIRED, Form.EXACT_KERNEL)]
@@ -141,9 +138,7 @@ def _standing(ours: Sequence[float], paper: float) -> str:
     """Where the mean of ours is, seen from the paper's figure; level where the difference may be chance."""
     average, half = interval(ours, OVERLAP)
     near = LEVEL if math.isinf(half) else max(LEVEL, half)
-    if abs(average - paper) <= near:
-        return "level"
-    return "above" if average > paper else "below"
+    return verdict(average - paper, near, ("below", "level", "above"))
 
 
 def _most_chosen(chosen: Sequence[Mapping[str, float]]) -> str:
@@ -167,13 +162,12 @@ def _curve(results: Results, name: str, form: Form, key: str) -> Curve:
 def _curve_report(settings: Settings, results: Results) -> Report:
     sheets = []
     for key, label in CURVES.items():
-        lines = [
-            Line((TITLES[name], form, f"{place:.3g}"), None, *mean_and_spread(test), note=note)
-            for name in SETS
-            for form in FORMS
-            for place, train, test in zip(*_curve(results, name, form, key), strict=True)
-            for note in [f"training {mean(train):.3f}; {results[f'{name}/{form}'].figures['at']} where not varied"]
-        ]
+        lines = []
+        for name, form in product(SETS, FORMS):
+            at = results[f"{name}/{form}"].figures["at"]
+            for place, train, test in zip(*_curve(results, name, form, key), strict=True):
+                note = f"training {mean(train):.3f}; {at} where not varied"
+                lines.append(Line((TITLES[name], form, f"{place:.3g}"), None, *mean_and_spread(test), note=note))
         title = f"Validation ROC-AUC by {label[0].lower() + label[1:]}, on folds of the 80 % part"
         sheets.append(ReportSheet(title, ("Set", "Form", label), lines))
     return Report(sheets, [f"{form.capitalize()} form: {said}" for form in FORMS for said in _said(results, form)])
@@ -249,12 +243,11 @@ def _span(counts: Sequence[int]) -> str:
 
 
 def _within(lines: Sequence[Line]) -> str:
-    near = sum(each.difference is not None and abs(each.difference) <= CLOSE for each in lines)
-    return f"{near} of {len(lines)}"
+    return share(abs(each.difference or 0.0) <= CLOSE for each in lines)
 
 
 def _above(lines: Sequence[Line]) -> str:
-    return f"{sum(each.difference is not None and each.difference > 0 for each in lines)} of {len(lines)}"
+    return share((each.difference or 0.0) > 0 for each in lines)
 
 
 TABLES = (

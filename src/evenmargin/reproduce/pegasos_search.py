@@ -6,6 +6,7 @@ import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -190,11 +191,10 @@ def printed_interval_end(waits: Sequence[int]) -> int:
 def printed_candidates(X: Array, y: Labels, grid: SearchGrid, seeds: Iterator[int]) -> list[SVM]:
     """The machines of the paper's search: for each λ and bias an X from one run on the rows, before any fold."""
     candidates = []
-    for lam in grid.lam:
-        for b in grid.b:
-            seed = next(seeds)
-            every = printed_interval_end(waits_between(X, y, lam, b, grid.waits, seed))
-            candidates.append(printed(lam, b, every, seed))
+    for lam, b in product(grid.lam, grid.b):
+        seed = next(seeds)
+        every = printed_interval_end(waits_between(X, y, lam, b, grid.waits, seed))
+        candidates.append(printed(lam, b, every, seed))
     return candidates
 
 
@@ -263,9 +263,8 @@ def scores_after_fit(machine: SVM, X: Array, y: Labels, judge: Array) -> Array:
 
 
 def table2_jobs(settings: Settings) -> Iterator[TableJob]:
-    for name in SETS:
-        for split in range(settings.repeats(3, 1)):
-            yield job(f"{name}/split {split}", table2_cell, settings, name, split)
+    for name, split in product(SETS, range(settings.repeats(3, 1))):
+        yield job(f"{name}/split {split}", table2_cell, settings, name, split)
 
 
 def table2_cell(settings: Settings, name: str, split: int) -> dict[str, Any]:
@@ -356,9 +355,8 @@ class Curve(NamedTuple):
 
 
 def curve_jobs(settings: Settings) -> Iterator[TableJob]:
-    for name in SETS:
-        for form in (Form.PRINTED, Form.REPAIRED):
-            yield job(f"{name}/{form}", curve_cell, settings, name, form)
+    for name, form in product(SETS, (Form.PRINTED, Form.REPAIRED)):
+        yield job(f"{name}/{form}", curve_cell, settings, name, form)
 
 
 def curve_cell(settings: Settings, name: str, form: Form) -> dict[str, Any]:
@@ -382,8 +380,8 @@ def curve_cell(settings: Settings, name: str, form: Form) -> dict[str, Any]:
         return at(lam, b, [(subset(inside, rows.y, share, next(seeds)), outside) for inside, outside in folds])
 
     def over(places: Iterable[float], scores: Callable[[float], tuple[Array, Array]]) -> dict[str, Any]:
-        found = [(float(place), *scores(place)) for place in places]
-        return Curve([f[0] for f in found], [f[1].tolist() for f in found], [f[2].tolist() for f in found])._asdict()
+        found = [(float(place), *map(np.ndarray.tolist, scores(place))) for place in places]
+        return Curve(*map(list, zip(*found, strict=True)))._asdict()
 
     return {
         "at": f"λ {lam:.3g}, b {b:.3g}",

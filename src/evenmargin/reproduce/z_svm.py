@@ -35,23 +35,8 @@ from ..kernel import KernelSVM
 from ..selection import SharedGridSearch
 from ..zsvm import ZAdjustedClassifier
 from ._base import Line, Record, Report, ReportSheet, Results, Settings, Table, TableJob, paper_figures
-from ._measure import (
-    Fold,
-    all_but,
-    confusion,
-    figures,
-    gmean,
-    line,
-    many,
-    mean,
-    number,
-    records,
-    rows_of,
-    seconds,
-    sensitivity,
-    share,
-    stratified_folds,
-)  # fmt: skip
+from ._findings import all_but, figures, line, many, number, records, seconds, share
+from ._measure import Fold, confusion, gmean, mean, rows_of, sensitivity, stratified_folds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
