@@ -58,7 +58,11 @@ class PaperTable(NamedTuple):
 
 
 # Table I has four rows GWL(8) and no GWL(7): the first is read as GWL(7), the others as draws of GWL(8).
-SETS = [PaperTable(**printed) for printed in paper_figures("gwl")]
+PRINTED = paper_figures("gwl")
+SETS = [
+    PaperTable(**facts, rows={label: row[place] for label, row in PRINTED["rows"].items() if row[place]})
+    for place, facts in enumerate(PRINTED["tables"])
+]
 
 
 def _powers(*exponents: float) -> tuple[float, ...]:
