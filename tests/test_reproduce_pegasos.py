@@ -180,7 +180,7 @@ def test_a_fit_without_checks_gives_the_scores_of_the_machine(rows, options):
 
 def test_fold_scores_are_those_of_scikit_learn_averaged_over_machines(rows):
     X, y, folds = rows
-    machines = [pegasos_search.repaired(0.1, 0.0, T=100, seed=seed) for seed in (0, 1)]
+    machines = [cost_sensitive_pegasos(0.1, T=100, random_state=seed) for seed in (0, 1)]
     train, test = pegasos_search.fold_scores(machines, X, y, folds, scaled=True)
     pipelines = [Pipeline([("scale", StandardScaler()), ("svm", machine)]) for machine in machines]
     twins = [cross_validate(p, X, y, cv=folds, scoring="roc_auc", return_train_score=True) for p in pipelines]

@@ -1,7 +1,7 @@
 """The machines of the papers, each a few lines that compose the parts.
 
 Every function takes its paper's own parameter names and returns an unfitted
-estimator. Whatever a paper leaves open is set on the estimator, for example
+estimator; types and defaults of parameters are those of its signature. Whatever a paper leaves open is set on the estimator, for example
 ``ksgd().set_params(device="cuda")``. The papers:
 
 - log-loss: Shuxia Lu and Mi Zhou, "Log-loss SVM Classification for Imbalanced
@@ -48,14 +48,10 @@ def lsgd(lam: float = 1e-4, T: int = 1_000_000, eps: float = 0.0, random_state: 
 
     Parameters
     ----------
-    lam : float, default=1e-4
-        λ.
-    T : int, default=1_000_000
-        Steps.
-    eps : float, default=0.0
-        ε: stop when a step changes w by less than this in the 1-norm (10⁻⁶ in
-        the paper's Table 2).
-    random_state : int, RandomState or None, default=None
+    lam: λ.
+    T: number of steps.
+    eps: ε; stop when a step changes w by less than this in the 1-norm (10⁻⁶ in the paper's Table 2).
+    random_state: seed of the draws.
 
     Examples
     --------
@@ -87,12 +83,10 @@ def ksgd(lam: float = 1e-4, sigma: float = 1.5, T: int = 2_000, random_state: Ra
 
     Parameters
     ----------
-    lam, random_state
-        As in `lsgd`.
-    sigma : float, default=1.5
-        σ of the kernel.
-    T : int, default=2_000
-        Steps; 2 000 give the paper's figures.
+    lam: λ.
+    sigma: σ of the kernel.
+    T: number of steps; 2 000 give the paper's figures.
+    random_state: seed of the draws.
 
     Examples
     --------
@@ -136,25 +130,17 @@ def cost_sensitive_pegasos(
 
     Parameters
     ----------
-    lam : float, default=1.0
-        λ.
-    b : float, default=0.0
-        The bias, a hyperparameter.
-    T : int, default=1000
-        Steps at most.
-    X : int or None, default=None
-        Halt when ROC-AUC on the training rows is not above that of the last
-        check, X steps before, as in the paper; None does not halt, and is better.
-    project : bool, default=False
-        Scale w back to ‖w‖ ≤ 1/√λ after each step.
-    double_count : bool, default=False
-        The paper draws both classes equally often and also weights rows by
-        1/(2 n₊) or 1/(2 n₋), which counts the imbalance twice. True does the same.
-    kernel : None, str, kernel or callable, default=None
-        None: the linear algorithm; otherwise the kernel one; see `KernelSVM`.
-    gamma : float, "scale" or "auto", default="scale"
-        Of the kernel.
-    random_state : int, RandomState or None, default=None
+    lam: λ.
+    b: the bias, a hyperparameter.
+    T: largest number of steps.
+    X: halt when ROC-AUC on the training rows is not above that of the last check, X steps before, as in the
+        paper; None does not halt, and is better.
+    project: scale w back to ‖w‖ ≤ 1/√λ after each step.
+    double_count: the paper draws both classes equally often and also weights rows by 1/(2 n₊) or 1/(2 n₋), which
+        counts the imbalance twice. True does the same.
+    kernel: None for the linear algorithm; otherwise the kernel, as in `KernelSVM`.
+    gamma: γ of the kernel.
+    random_state: seed of the draws.
 
     Examples
     --------
@@ -201,22 +187,14 @@ def blinex_linear(
 
     Parameters
     ----------
-    a, b : float, default=1.0
-        Of the loss; see `evenmargin.losses.Blinex`.
-    c : float, default=1.0
-        Penalty.
-    T : int, default=10_000
-        Steps.
-    m : int, default=32
-        Batch size.
-    eta0, k : float or None, default=None
-        First learning rate and its decay, which the paper leaves open; None
-        derives them from the data and T.
-    gamma : float, default=0.9
-        Momentum.
-    printed_rate : bool, default=False
-        η_{t+1} = η_t e^{−kt} as printed, instead of η₀ e^{−kt}.
-    random_state : int, RandomState or None, default=None
+    a, b: parameters of the loss; see `evenmargin.losses.Blinex`.
+    c: penalty.
+    T: number of steps.
+    m: batch size.
+    eta0, k: first learning rate and its decay, which the paper leaves open; None derives them from the data and T.
+    gamma: momentum.
+    printed_rate: η_{t+1} = η_t e^{−kt} as printed, instead of η₀ e^{−kt}.
+    random_state: seed of the batches.
 
     Examples
     --------
@@ -248,13 +226,13 @@ def blinex_kernel(
 
     Parameters
     ----------
-    a, b, c, T, random_state
-        As in `blinex_linear`.
-    kernel : str, kernel or callable, default="rbf"
-    gamma : float, "scale" or "auto", default="scale"
-    printed_constant : bool, default=False
-        A step of the paper is scaled by c, which is not the gradient of its own
-        objective (c times the number of rows would be). True does as printed.
+    a, b: parameters of the loss; see `evenmargin.losses.Blinex`.
+    c: penalty.
+    T: number of steps.
+    kernel, gamma: the kernel and its γ, as in `KernelSVM`.
+    printed_constant: a step of the paper is scaled by c, which is not the gradient of its own objective (c times the
+        number of rows would be). True does as printed.
+    random_state: seed of the draws.
 
     Examples
     --------
@@ -285,16 +263,12 @@ def zsvm(
 
     Parameters
     ----------
-    C : float, default=1.0
-    gamma : float, "scale" or "auto", default=1.0
-        The paper's value.
-    kernel : str, kernel or callable, default="rbf"
-    search : {"exact", "golden"}, default="exact"
-        "golden" is the paper's search, which may miss the best z.
-    M : float or None, default=None
-        Upper end of the golden section search.
-    cv : None, int or splitter, default=None
-        None chooses z on the training scores, as in the paper; folds are safer.
+    C: penalty.
+    gamma: γ of the kernel; 1 is the paper's value.
+    kernel: as in `KernelSVM`.
+    search: "exact", or "golden" for the paper's search, which may miss the best z.
+    M: upper end of the golden section search.
+    cv: None chooses z on the training scores, as in the paper; folds (a number or a splitter) are safer.
 
     Examples
     --------
@@ -319,14 +293,11 @@ def gwl_svc(
 
     Parameters
     ----------
-    C : float, default=1.0
-    gamma_K, gamma_S : float, "scale" or "auto", default="scale"
-        γ of the kernel, and γ of the densities.
-    scheme : int or str, default=1
-        1 √s, 2 s, 3 s², 4 1/√s, 5 1/s, 6 1/s², 7 s·y, 8 the random control; or its
-        name in `DensityWeights`.
-    random_state : int, RandomState or None, default=None
-        For the random control.
+    C: penalty.
+    gamma_K: γ of the kernel.
+    scheme: 1 √s, 2 s, 3 s², 4 1/√s, 5 1/s, 6 1/s², 7 s·y, 8 the random control; or its name in `DensityWeights`.
+    gamma_S: γ of the densities.
+    random_state: seed of the random control.
 
     Examples
     --------
@@ -353,14 +324,11 @@ def gwl_mlp(
 
     Parameters
     ----------
-    layers : sequence of int, default=(100, 50, 20, 1)
-        Units of each layer, the output last; the paper's second is (100, 80, 40, 1).
-    scheme : int, str or None, default=2
-        As in `gwl_svc`, without 7; 2, w = s, is the paper's. None: equal weights.
-    gamma_S : float, "scale" or "auto", default="scale"
-        γ of the densities, of standardised columns.
-    epochs : int, default=200
-    random_state : int, RandomState or None, default=None
+    layers: units of each layer, the output last; the paper's second is (100, 80, 40, 1).
+    scheme: as in `gwl_svc`, without 7; 2, w = s, is the paper's. None: equal weights.
+    gamma_S: γ of the densities, of standardised columns.
+    epochs: number of passes over the rows.
+    random_state: seed of the network and of the random control.
 
     Examples
     --------

@@ -128,7 +128,7 @@ def load(
     Dataset('breast_wdbc', 569 rows, 30 features, 212 positive (malignant))
     """
     entry = _entry(name)
-    arrays, source = _find(entry, _folder(folder), download)
+    arrays, source = _read(entry, _folder(folder), download)
     positive = entry.positive
     if stored:
         positive = entry.stored_positive or positive
@@ -173,8 +173,8 @@ def list(*, folder: str | os.PathLike[str] | None = None) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             "name": entry.name, "title": entry.title, "papers": ", ".join(entry.papers), "rows": entry.train[0],
-            "features": entry.features or entry.columns, "positives": entry.train[1] or None,
-            "positive": entry.positive, "found": _where(entry, own),
+            "features": entry.features, "positives": entry.train[1] or None,
+            "positive": entry.positive, "found": _locate(entry, own)[0],
         }
         for entry in CATALOGUE.values()
     )  # fmt: skip
@@ -202,9 +202,7 @@ def find(name: str, *, folder: str | os.PathLike[str] | None = None) -> Path | N
     >>> print(datasets.find("breast_wdbc"))  # doctest: +SKIP
     None
     """
-    entry, own = _entry(name), _folder(folder)
-    place = {"folder": own, "cache": _cache()}.get(_where(entry, own))
-    return place / f"{entry.name}.npz" if place else None
+    return _locate(_entry(name), _folder(folder))[1]
 
 
 def _floats(X: NDArray[Any]) -> NDArray[Any]:
@@ -266,26 +264,25 @@ def _breast_cancer() -> Arrays:
 _BUNDLED: dict[str, Callable[[], Arrays]] = {"breast_wdbc": _breast_cancer}
 
 
-def _where(entry: Entry, folder: Path | None) -> str:
+def _locate(entry: Entry, folder: Path | None) -> tuple[str, Path | None]:
+    """The first place that has the set, and the file there, if it is a file."""
     for place, path in (("folder", folder), ("cache", _cache())):
-        if path and (path / f"{entry.name}.npz").is_file():
-            return place
+        if path and (file := path / f"{entry.name}.npz").is_file():
+            return place, file
     if entry.name in _BUNDLED:
-        return "scikit-learn"
-    return "OpenML" if entry.source else "missing"
+        return "scikit-learn", None
+    return "OpenML" if entry.source else "missing", None
 
 
-def _find(entry: Entry, folder: Path | None, download: bool) -> tuple[Arrays, str]:
+def _read(entry: Entry, folder: Path | None, download: bool) -> tuple[Arrays, str]:
     """The stored form, and where it came from."""
-    place, cache = _where(entry, folder), _cache()
-    path = {"folder": folder, "cache": cache}.get(place)
-    if path:
-        path /= f"{entry.name}.npz"
-        return read(path, columns=entry.columns, needs=entry.needs), str(path)
+    place, file = _locate(entry, folder)
+    if file:
+        return read(file, columns=entry.columns, needs=entry.needs), str(file)
     if place == "scikit-learn":
         return _BUNDLED[entry.name](), "scikit-learn"
     if entry.source and download:
-        return _download(entry, entry.source, cache), f"OpenML, data set {entry.source.id}"
+        return _download(entry, entry.source), f"OpenML, data set {entry.source.id}"
     if entry.source:
         hint = f"allow its download from OpenML by download=True, or {_advice(entry)}"
     else:
@@ -298,9 +295,9 @@ def _advice(entry: Entry) -> str:
     return f"put {entry.name}.npz into a folder named by folder= or EVENMARGIN_DATA (it comes from {entry.origin})."
 
 
-def _download(entry: Entry, source: OpenMLTable, cache: Path | None) -> Arrays:
+def _download(entry: Entry, source: OpenMLTable) -> Arrays:
     """The set from OpenML, if it is the set; kept in the cache where that can be written."""
-    cache = _writable(cache)
+    cache = _writable(_cache())
     copy = f"{entry.name} on OpenML (data set {source.id})"
     advice = _advice(entry)
     try:

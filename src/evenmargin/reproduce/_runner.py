@@ -67,20 +67,20 @@ def run_table(table: Table, settings: Settings, out: Path, *, fresh: bool = Fals
         again = "run the same command again to continue"
         return f"{what}: {done} of {len(jobs)} cells of {table.name} are kept in {path}; {again}."
 
-    with _explained(f"The results cannot be written to {out}", "choose another --out"):
+    with _explain_errors(f"The results cannot be written to {out}", "choose another --out"):
         present = _read(path, head, fresh)
         if any(job.key not in present.records for job in jobs):  # before hours of work, not in the middle of them
             check_needs(table)
             for name in table.data:
                 settings.load(name)
         out.mkdir(parents=True, exist_ok=True)
-        file, contents = _opened(path, head, fresh)
+        file, contents = _open_results(path, head, fresh)
     records, before = contents.records, sum(job.key in contents.records for job in jobs)
     with file:
         with progress_bars(verbose) as open_bar:
             _run_missing(jobs, records, file, open_bar(table.name) or (lambda done, total, note: None), kept)
         results = {job.key: records[job.key] for job in jobs}
-        with _explained(f"The report cannot be written to {out}", "the cells are kept"):
+        with _explain_errors(f"The report cannot be written to {out}", "the cells are kept"):
             try:
                 report = table.report(settings, results)
                 files = write_report(table, settings, results, report, stem)
@@ -114,7 +114,7 @@ def _run_missing(
         except Exception as error:
             words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             raise JobFailed(kept(f"{job.key} failed ({words})", done)) from error
-        with _explained(kept("The next cell cannot be written", done), "make room for it"):
+        with _explain_errors(kept("The next cell cannot be written", done), "make room for it"):
             file.write(line)
             os.fsync(file.fileno())  # on the disk before the next job begins
         records[job.key] = _record(json.loads(line))  # as a run that reads it back has it
@@ -126,7 +126,7 @@ def _record(entry: dict[str, Any]) -> Record:
 
 
 @contextmanager
-def _explained(what: str, advice: str) -> Iterator[None]:
+def _explain_errors(what: str, advice: str) -> Iterator[None]:
     """Put an error of the file system into a sentence; our own errors are sentences already."""
     try:
         yield
@@ -217,18 +217,18 @@ def _line(entry: dict[str, Any]) -> bytes:
     return json.dumps(entry).encode() + b"\n"
 
 
-def _opened(path: Path, head: dict[str, Any], fresh: bool) -> tuple[BinaryIO, Contents]:
+def _open_results(path: Path, head: dict[str, Any], fresh: bool) -> tuple[BinaryIO, Contents]:
     """The results file, locked and open for more lines, and its contents; unreadable lines are removed."""
-    file = _locked(path)
+    file = _open_locked(path)
     contents = _read(path, head, fresh)
     if fresh or contents.unreadable or not contents.lines:
         replace_file(path, b"".join(contents.lines) or _line(head))
         file.close()
-        file = _locked(path)
+        file = _open_locked(path)
     return file, contents
 
 
-def _locked(path: Path) -> BinaryIO:
+def _open_locked(path: Path) -> BinaryIO:
     file = path.open("ab", buffering=0)
     if fcntl is not None:
         try:

@@ -93,7 +93,7 @@ class Split(NamedTuple):
 # --- the data ---
 
 
-def _whole(settings: Settings, name: str) -> tuple[Array, Labels]:
+def _all_rows(settings: Settings, name: str) -> tuple[Array, Labels]:
     """All rows of a set, the official test rows with the others; +1 is the rarer class."""
     data = settings.load(name)
     X, y = np.asarray(data.X, np.float64), np.asarray(data.y, np.int64)
@@ -102,7 +102,7 @@ def _whole(settings: Settings, name: str) -> tuple[Array, Labels]:
     return X, y if np.mean(y > 0) <= 0.5 else -y
 
 
-def _outer(y: Labels, trial: int, seed: int) -> Fold:
+def _outer_fold(y: Labels, trial: int, seed: int) -> Fold:
     """The rows of a fold: five folds, drawn anew for every five trials."""
     return stratified_folds(y, OUTER, seed + trial // OUTER)[trial % OUTER]
 
@@ -141,7 +141,7 @@ def with_ratio(y: Labels, ratio: float, most: int, rng: np.random.Generator) -> 
 
 def _split(X: Array, y: Labels, condition: Condition, trial: int, seed: int) -> Split:
     """The trial's rows, standardised by its training part; the same rows for every share of wrong labels."""
-    train, test = _outer(y, trial, seed)
+    train, test = _outer_fold(y, trial, seed)
     rng = np.random.default_rng([seed, trial, 0])
     test = test[stratified(y[test], MOST_TEST, rng)]
     if condition.kind == "ratio":
@@ -166,7 +166,7 @@ def kernel_features(X: Array, others: Array) -> tuple[Array, Array]:
 # --- the machines ---
 
 
-class _Coarse(Lbfgs):
+class CoarseLbfgs(Lbfgs):
     """L-BFGS that stops at tol: the last digits cost more than the fit, and a search does not need them."""
 
     def finish(self, problem: Problem, state: State, solution: Solution) -> bool:
@@ -196,12 +196,12 @@ def machines(loss: str, X: Array, y: Labels, tried: Sequence[Candidate]) -> tupl
         control = Control(tol=_TOL, certify=False)
         if i and (a, b) == tried[i - 1][1:]:
             control.coef, control.intercept = coef[i - 1], float(intercept[i - 1])
-        solution = run(problem, _Coarse(), control)
+        solution = run(problem, CoarseLbfgs(), control)
         coef[i], intercept[i] = solution.coef, solution.intercept
     return coef, intercept
 
 
-def way_to(chosen: Candidate, tried: Sequence[Candidate]) -> list[Candidate]:
+def path_to(chosen: Candidate, tried: Sequence[Candidate]) -> list[Candidate]:
     """The chosen candidate after those from which the search reached it: without them Blinex may end elsewhere."""
     if chosen.a == 0.0:  # convex: all ways lead there
         return [chosen]
@@ -233,7 +233,7 @@ def _trial(X: Array, y: Labels, condition: Condition, settings: Settings, trial:
     for (machine, (train, test)), loss in product(features.items(), LOSSES):
         tried = candidates(loss, settings.quick)
         for figure, candidate in search(loss, train, split.y, tried, seed + trial).items():
-            coef, intercept = machines(loss, train, split.y, way_to(candidate, tried))
+            coef, intercept = machines(loss, train, split.y, path_to(candidate, tried))
             value = measure(split.y_test, test @ coef[-1] + intercept[-1])[figure]
             found[f"{machine}/{loss}/{figure}"] = (value, candidate)
     return found
@@ -241,7 +241,7 @@ def _trial(X: Array, y: Labels, condition: Condition, settings: Settings, trial:
 
 def _run(settings: Settings, name: str, condition: Condition) -> dict[str, Any]:
     """One set under one condition: for every machine, loss and figure the values of the trials, and what was chosen."""
-    X, y = _whole(settings, name)
+    X, y = _all_rows(settings, name)
     trials: list[dict[str, Any]] = [{}] * _trials(settings)
 
     def task(trial: int) -> None:
@@ -256,6 +256,15 @@ def _run(settings: Settings, name: str, condition: Condition) -> dict[str, Any]:
 
 
 # --- the reports ---
+
+
+class Comparison(NamedTuple):
+    """What the two tables differ in: the sets, what is done to their training rows, and the words for that."""
+
+    sets: tuple[str, ...]
+    quick_sets: tuple[str, ...]
+    kinds: Mapping[str, tuple[float, ...]]
+    axis: str
 
 
 class Difference(NamedTuple):
@@ -280,116 +289,78 @@ def _verdicts(some: Sequence[Difference]) -> tuple[int, int]:
     return verdicts.count("better"), verdicts.count("worse")
 
 
-class Comparison(NamedTuple):
-    """What the two tables differ in: the sets, what is done to their training rows, and the words for that."""
+class ComparisonRun(NamedTuple):
+    """A comparison, how it is run, and the results of its jobs, once there are any."""
 
-    sets: tuple[str, ...]
-    quick_sets: tuple[str, ...]
-    kinds: Mapping[str, tuple[float, ...]]
-    axis: str
+    which: Comparison
+    settings: Settings
+    results: Results = {}
 
-    def names(self, settings: Settings) -> tuple[str, ...]:
-        return self.quick_sets if settings.quick else self.sets
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.which.quick_sets if self.settings.quick else self.which.sets
 
-    def levels(self, settings: Settings, kind: str) -> list[Condition]:
+    @property
+    def conditions(self) -> list[Condition]:
+        return list(dict.fromkeys(each for kind in self.which.kinds for each in self.levels(kind)))
+
+    def levels(self, kind: str) -> list[Condition]:
         """The conditions of a kind, mildest first; no noise is the same for both kinds and goes by the name of one."""
-        found = [Condition(kind if level else "any label", level) for level in self.kinds[kind]]
-        return [found[0], found[-1]] if settings.quick else found
+        found = [Condition(kind if level else "any label", level) for level in self.which.kinds[kind]]
+        return [found[0], found[-1]] if self.settings.quick else found
 
-    def conditions(self, settings: Settings) -> list[Condition]:
-        return list(dict.fromkeys(each for kind in self.kinds for each in self.levels(settings, kind)))
+    def key(self, name: str, condition: Condition) -> str:
+        return f"{name}/{condition.words}/{_trials(self.settings)} trials"
 
-    def jobs(self, settings: Settings) -> Iterator[TableJob]:
-        for name, condition in product(self.names(settings), self.conditions(settings)):
-            yield TableJob(_key(settings, name, condition), partial(_run, settings, name, condition))
+    def values(self, name: str, condition: Condition, machine: str, loss: str, figure: str) -> list[float]:
+        """A figure of each trial."""
+        return self.results[self.key(name, condition)].figures[f"{machine}/{loss}/{figure}"]["values"]
 
-    def differences(self, settings: Settings, results: Results) -> list[Difference]:
-        cases = product(MACHINES, FIGURES, self.conditions(settings), self.names(settings), LOSSES[:-1])
+    def mean(self, condition: Condition, machine: str, loss: str, figure: str) -> float:
+        """Over the sets, of the mean over the trials."""
+        return float(np.mean([self.values(name, condition, machine, loss, figure) for name in self.names]))
+
+    def differences(self) -> list[Difference]:
         found = []
-        for machine, figure, condition, name, other in cases:
-            cells = results[_key(settings, name, condition)].figures
-            ours, theirs = (cells[f"{machine}/{loss}/{figure}"]["values"] for loss in (LOSSES[-1], other))
+        for machine, figure, condition, name, other in product(
+            MACHINES, FIGURES, self.conditions, self.names, LOSSES[:-1]
+        ):
+            ours, theirs = (self.values(name, condition, machine, loss, figure) for loss in (LOSSES[-1], other))
             apart = interval(np.subtract(ours, theirs).tolist(), 1.0 / (OUTER - 1))
             found.append(Difference(machine, figure, condition, name, other, *apart))
         return found
-
-    def mean(self, settings: Settings, results: Results, cell: str, at: Condition) -> float:
-        """Over the sets, of the mean over the trials."""
-        each = [results[_key(settings, name, at)].figures[cell]["values"] for name in self.names(settings)]
-        return float(np.mean(each))
-
-    def report(self, settings: Settings, results: Results) -> Report:
-        found = self.differences(settings, results)
-        sheets = [self._means(settings, results), _over_sets(found), *(_by_set(found, machine) for machine in MACHINES)]
-        findings = [_overall(found), *self._falls(settings, results), *self._counts(settings, found)]
-        return Report(sheets, [*findings, _shapes_chosen(results)])
-
-    def _means(self, settings: Settings, results: Results) -> ReportSheet:
-        lines = []
-        for machine, figure, at, loss in product(MACHINES, FIGURES, self.conditions(settings), LOSSES):
-            mean = self.mean(settings, results, f"{machine}/{loss}/{figure}", at)
-            lines.append(Line((machine, FIGURES[figure], at.words, loss), None, mean))
-        title = "Mean over the sets, each the mean over its splits; parameters chosen by inner folds"
-        return ReportSheet(title, ("machine", "figure", "training part", "loss"), lines)
-
-    def _falls(self, settings: Settings, results: Results) -> Iterator[str]:
-        """What the worst of each kind costs each loss."""
-        for kind, machine, (figure, title) in product(self.kinds, MACHINES, FIGURES.items()):
-            first, *_, last = self.levels(settings, kind)
-            ends = {
-                loss: [self.mean(settings, results, f"{machine}/{loss}/{figure}", at) for at in (first, last)]
-                for loss in LOSSES
-            }
-            each = ", ".join(f"{loss} {a:.3f} to {b:.3f}" for loss, (a, b) in ends.items())
-            yield f"{title} of the {machine} machines, {first.words} to {last.words}: {each}."
-
-    def _counts(self, settings: Settings, found: Sequence[Difference]) -> Iterator[str]:
-        """Level by level, on how many sets Blinex is better and worse."""
-        for kind, machine, (figure, title), other in product(self.kinds, MACHINES, FIGURES.items(), LOSSES[:-1]):
-            levels = self.levels(settings, kind)
-            own = [d for d in found if (d.machine, d.figure, d.other) == (machine, figure, other)]
-            at = [[d for d in own if d.condition == level] for level in levels]
-            better, worse = (listed(counts) for counts in zip(*map(_verdicts, at), strict=True))
-            means = listed(number(float(np.mean([d.mean for d in each])), 3, "+") for each in at)
-            yield (
-                f"{title}, {machine}, {levels[0].words} to {levels[-1].words}: against {other}, Blinex is better on "
-                f"{better} and worse on {worse} of {len(at[0])} sets; mean difference {means}."
-            )
-
-    def draw(self, settings: Settings, results: Results, figure: Figure) -> None:
-        """Each figure against the level, averaged over the sets, for the three losses."""
-        panels = list(product(self.kinds, MACHINES))
-        axes = figure.subplots(len(FIGURES), len(panels), sharex="col", sharey="row", squeeze=False)
-        for row, (name, title) in zip(axes, FIGURES.items(), strict=True):
-            row[0].set_ylabel(f"{title}, mean of {len(self.names(settings))} sets")
-            for ax, (kind, machine) in zip(row, panels, strict=True):
-                levels = self.levels(settings, kind)
-                shown = [level.level if kind == "ratio" else 100 * level.level for level in levels]
-                for loss, colour in zip(LOSSES, (NEGATIVE, GREEN, POSITIVE), strict=True):
-                    means = [self.mean(settings, results, f"{machine}/{loss}/{name}", level) for level in levels]
-                    ax.plot(shown, means, marker="o", color=colour, label=loss)
-                if kind == "ratio":
-                    ax.set_xscale("log")
-                    ax.set_xticks(shown, [f"{x:g}" for x in shown])
-                    ax.minorticks_off()
-                if ax in axes[0]:
-                    ax.set_title(machine if kind == "ratio" else f"{machine}, {kind}")
-                if ax in axes[-1]:
-                    ax.set_xlabel(self.axis)
-        axes[0, 0].legend()
-
-
-def _key(settings: Settings, name: str, condition: Condition) -> str:
-    return f"{name}/{condition.words}/{_trials(settings)} trials"
 
 
 def _trials(settings: Settings) -> int:
     return settings.repeats(2 * OUTER, 2)
 
 
-def _over_sets(found: Sequence[Difference]) -> ReportSheet:
+def _jobs(which: Comparison, settings: Settings) -> Iterator[TableJob]:
+    run = ComparisonRun(which, settings)
+    for name, condition in product(run.names, run.conditions):
+        yield TableJob(run.key(name, condition), partial(_run, settings, name, condition))
+
+
+def _report(which: Comparison, settings: Settings, results: Results) -> Report:
+    run = ComparisonRun(which, settings, results)
+    differences = run.differences()
+    by_set = (_sheet_by_set(differences, machine) for machine in MACHINES)
+    findings = (_overall_finding(differences), *_findings_by_kind(run), *_findings_by_level(run, differences))
+    return Report([_sheet_of_means(run), _sheet_over_sets(differences), *by_set], [*findings, _shapes_finding(results)])
+
+
+def _sheet_of_means(run: ComparisonRun) -> ReportSheet:
+    lines = [
+        Line((machine, FIGURES[figure], at.words, loss), None, run.mean(at, machine, loss, figure))
+        for machine, figure, at, loss in product(MACHINES, FIGURES, run.conditions, LOSSES)
+    ]
+    title = "Mean over the sets, each the mean over its splits; parameters chosen by inner folds"
+    return ReportSheet(title, ("machine", "figure", "training part", "loss"), lines)
+
+
+def _sheet_over_sets(differences: Sequence[Difference]) -> ReportSheet:
     groups: dict[tuple[str, ...], list[Difference]] = {}
-    for d in found:
+    for d in differences:
         groups.setdefault((d.machine, FIGURES[d.figure], d.condition.words, d.other), []).append(d)
     lines = []
     for labels, group in groups.items():
@@ -401,25 +372,49 @@ def _over_sets(found: Sequence[Difference]) -> ReportSheet:
     return ReportSheet(title, columns, lines, spread="95 % interval over the sets")
 
 
-def _by_set(found: Sequence[Difference], machine: str) -> ReportSheet:
+def _sheet_by_set(differences: Sequence[Difference], machine: str) -> ReportSheet:
     lines = [
         Line((FIGURES[d.figure], d.condition.words, d.name, d.other), None, d.mean, d.half, note=d.verdict)
-        for d in found
+        for d in differences
         if d.machine == machine
     ]
     title, columns = f"Blinex minus another loss, set by set: {machine} machines", ("figure", "training part", "set")
     return ReportSheet(title, (*columns, "minus"), lines, spread="95 % interval over the splits")
 
 
-def _overall(found: Sequence[Difference]) -> str:
-    better, worse = _verdicts(found)
+def _overall_finding(differences: Sequence[Difference]) -> str:
+    better, worse = _verdicts(differences)
+    count = len(differences)
     return (
-        f"Of {len(found)} differences (set, training part, machine, figure, other loss), {better} are above 0 and "
-        f"{worse} below 0 by their 95 % interval; chance alone would give about {0.025 * len(found):.0f} of each."
+        f"Of {count} differences (set, training part, machine, figure, other loss), {better} are above 0 and {worse} "
+        f"below 0 by their 95 % interval; chance alone would give about {0.025 * count:.0f} of each."
     )
 
 
-def _shapes_chosen(results: Results) -> str:
+def _findings_by_kind(run: ComparisonRun) -> Iterator[str]:
+    """What the worst of each kind costs each loss."""
+    for kind, machine, (figure, title) in product(run.which.kinds, MACHINES, FIGURES.items()):
+        first, *_, last = run.levels(kind)
+        ends = {loss: [run.mean(at, machine, loss, figure) for at in (first, last)] for loss in LOSSES}
+        each = ", ".join(f"{loss} {a:.3f} to {b:.3f}" for loss, (a, b) in ends.items())
+        yield f"{title} of the {machine} machines, {first.words} to {last.words}: {each}."
+
+
+def _findings_by_level(run: ComparisonRun, differences: Sequence[Difference]) -> Iterator[str]:
+    """Level by level, on how many sets Blinex is better and worse."""
+    for kind, machine, (figure, title), other in product(run.which.kinds, MACHINES, FIGURES.items(), LOSSES[:-1]):
+        levels = run.levels(kind)
+        own = [d for d in differences if (d.machine, d.figure, d.other) == (machine, figure, other)]
+        at = [[d for d in own if d.condition == level] for level in levels]
+        better, worse = (listed(counts) for counts in zip(*map(_verdicts, at), strict=True))
+        means = listed(number(float(np.mean([d.mean for d in each])), 3, "+") for each in at)
+        yield (
+            f"{title}, {machine}, {levels[0].words} to {levels[-1].words}: against {other}, Blinex is better on "
+            f"{better} and worse on {worse} of {len(at[0])} sets; mean difference {means}."
+        )
+
+
+def _shapes_finding(results: Results) -> str:
     """How often the inner folds chose each a and b."""
     counts: Counter[tuple[float, float]] = Counter()
     for record in results.values():
@@ -428,6 +423,28 @@ def _shapes_chosen(results: Results) -> str:
                 counts.update((a, b) for _, a, b in found["chosen"])
     each = (f"a = {a:g}, b = {b:g} ({100 * count / counts.total():.0f} %)" for (a, b), count in counts.most_common())
     return f"Chosen for Blinex: {listed(each)}."
+
+
+def _draw(which: Comparison, settings: Settings, results: Results, figure: Figure) -> None:
+    """Each figure against the level, averaged over the sets, for the three losses."""
+    run, panels = ComparisonRun(which, settings, results), list(product(which.kinds, MACHINES))
+    axes = figure.subplots(len(FIGURES), len(panels), sharex="col", sharey="row", squeeze=False)
+    for row, (name, title) in zip(axes, FIGURES.items(), strict=True):
+        row[0].set_ylabel(f"{title}, mean of {len(run.names)} sets")
+        for ax, (kind, machine) in zip(row, panels, strict=True):
+            levels = run.levels(kind)
+            shown = [level.level if kind == "ratio" else 100 * level.level for level in levels]
+            for loss, colour in zip(LOSSES, (NEGATIVE, GREEN, POSITIVE), strict=True):
+                means = [run.mean(level, machine, loss, name) for level in levels]
+                ax.plot(shown, means, marker="o", color=colour, label=loss)
+            if kind == "ratio":
+                ax.set_xscale("log")
+                ax.set_xticks(shown, [f"{x:g}" for x in shown])
+                ax.minorticks_off()
+    for column, (kind, machine) in enumerate(panels):
+        axes[0, column].set_title(machine if kind == "ratio" else f"{machine}, {kind}")
+        axes[-1, column].set_xlabel(which.axis)
+    axes[0, 0].legend()
 
 
 WRONG_LABELS = Comparison(
@@ -444,10 +461,11 @@ FEWER_RARE = Comparison(
 )
 TABLES = tuple(
     Table(
-        name, f"Blinex against hinge and log with {what}", "blinex", each.sets, each.jobs, each.report, draw=each.draw
+        name, f"Blinex against hinge and log with {what}", "blinex", which.sets,
+        partial(_jobs, which), partial(_report, which), draw=partial(_draw, which),
     )
-    for name, what, each in (
+    for name, what, which in (
         ("blinex-noise", "wrong labels in the training part", WRONG_LABELS),
         ("blinex-imbalance", "ever fewer rows of the rare class", FEWER_RARE),
     )
-)
+)  # fmt: skip

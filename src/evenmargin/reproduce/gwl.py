@@ -203,11 +203,11 @@ def _composition(run: Run, view: str, kernel: str) -> dict[str, Any]:
     folds = stratified_folds(rows.y, 5, settings.seed)
     with Workers() as pool:
         coarse = search(rows, folds, grid, _all_families(grid), pool)
-        around = _around(coarse, grid, finer)
+        around = _finer_grid(coarse, grid, finer)
         fine = search(rows, folds, around, _all_families(around), pool)
         best = max(coarse, fine, key=lambda found: float(found["f1"]))
         others = [stratified_folds(rows.y, 5, settings.seed + k) for k in range(1, 2 if settings.quick else 6)]
-        elsewhere = [search(rows, other, *_only(best), pool)["f1"] for other in others]
+        elsewhere = [search(rows, other, *_single_grid(best), pool)["f1"] for other in others]
     total = sum(each.size(_all_families(each)) for each in (grid, around))
     return {**best, "coarse": coarse["f1"], "candidates": total, "elsewhere": elsewhere}
 
@@ -225,14 +225,14 @@ def _all_families(grid: Grid) -> list[Family]:
     return [Family(None), *(Family(scheme, gamma) for gamma in grid.gamma_S for scheme in SCHEMES[:6])]
 
 
-def _around(best: dict[str, Any], grid: Grid, steps: Grid) -> Grid:
+def _finer_grid(best: dict[str, Any], grid: Grid, steps: Grid) -> Grid:
     """A finer grid: the best values times each step; thresholds and z are those of the steps."""
     centre = {**best, "gamma_S": best["gamma_S"] or max(grid.gamma_S)}
     values = {name: tuple(centre[name] * step for step in getattr(steps, name)) for name in Grid._fields[:4]}
     return steps._replace(**values)
 
 
-def _only(best: dict[str, Any]) -> tuple[Grid, list[Family]]:
+def _single_grid(best: dict[str, Any]) -> tuple[Grid, list[Family]]:
     """A grid of one composition."""
     grid = Grid(*(() if best[name] is None else (best[name],) for name in Grid._fields))
     return grid, [Family(best["scheme"], best["gamma_S"])]

@@ -65,7 +65,7 @@ def _parts(settings: Settings, seed: int) -> WineParts:
     return WineParts(*(np.ascontiguousarray(part) for part in (X, y, X_aside, y_aside, X_test, y_test)))
 
 
-def _graded(
+def _network_errors(
     settings: Settings, layers: Sequence[int], trial: int, density: DensityWeights | None, start: int = 0
 ) -> list[float]:
     """One network: MAE of rounded grades on test rows, and MAE of the grades on those held aside."""
@@ -84,7 +84,7 @@ def _gammas(settings: Settings) -> tuple[float, ...]:
 
 
 def _trial(settings: Settings, layers: Sequence[int], kind: str, trial: int) -> dict[str, Any]:
-    graded, gammas = partial(_graded, settings, layers, trial), _gammas(settings)
+    graded, gammas = partial(_network_errors, settings, layers, trial), _gammas(settings)
     if kind == PLAIN:
         errors = [graded(None)]
     elif kind == RESTARTS:  # as many attempts on the test rows as a scheme has

@@ -170,40 +170,41 @@ def _curve_report(settings: Settings, results: Results) -> Report:
                 lines.append(Line((TITLES[name], form, f"{place:.3g}"), None, *mean_and_spread(test), note=note))
         title = f"Validation ROC-AUC by {label[0].lower() + label[1:]}, on folds of the 80 % part"
         sheets.append(ReportSheet(title, ("Set", "Form", label), lines))
-    return Report(sheets, [f"{form.capitalize()} form: {said}" for form in FORMS for said in _said(results, form)])
+    findings = [f"{form.capitalize()} form: {words}" for form in FORMS for words in _curve_findings(results, form)]
+    return Report(sheets, findings)
 
 
-def _said(results: Results, form: Form) -> list[str]:
+def _curve_findings(results: Results, form: Form) -> list[str]:
     """What the paper reads from its curves, looked up in ours."""
     by_rows = {name: _curve(results, name, form, "rows") for name in SETS}
     last = {name: mean(curve.test[-1]) for name, curve in by_rows.items()}
     gap = {name: mean(curve.train[-1]) - last[name] for name, curve in by_rows.items()}
-    sway = {name: _sway(curve.train) for name, curve in by_rows.items()}
+    sway = {name: _mean_change(curve.train) for name, curve in by_rows.items()}
     turn = {name: _high_less_low(_curve(results, name, form, "b")) for name in SETS}
-    by_lam = {name: _range(_curve(results, name, form, "lam").test) for name in SETS}
+    by_lam = {name: _range_of_means(_curve(results, name, form, "lam").test) for name in SETS}
     stable = _curve(results, "mammography", form, "b")
     kept = [scores for b, scores in zip(stable.places, stable.test, strict=True) if b <= 0.5]
     return [
-        f"validation score with all rows: {_each(last)}; training minus validation score: {_each(gap)}. (The paper: "
-        "near 1 and matching on Ecoli and Mammography, overfitting on Ozone level.)",
-        f"mean change of the training score from point to point: {_each(sway)}. (The paper: it swings on "
+        f"validation score with all rows: {_by_set(last)}; training minus validation score: {_by_set(gap)}. (The "
+        "paper: near 1 and matching on Ecoli and Mammography, overfitting on Ozone level.)",
+        f"mean change of the training score from point to point: {_by_set(sway)}. (The paper: it swings on "
         "Spectrometer.)",
-        f"mean score of biases above 0 minus that of biases below 0: {_each(turn)}. (The paper: high biases are worse, "
-        "except on Ecoli.)",
-        f"Mammography varies by {_range(kept):.3f} for biases up to 0.5. (The paper: it is stable there.)",
-        f"best minus worst λ: {_each(by_lam)}. (The paper: λ matters on Ecoli, Spectrometer and Abalone 19.)",
+        f"mean score of biases above 0 minus that of biases below 0: {_by_set(turn)}. (The paper: high biases are "
+        "worse, except on Ecoli.)",
+        f"Mammography varies by {_range_of_means(kept):.3f} for biases up to 0.5. (The paper: it is stable there.)",
+        f"best minus worst λ: {_by_set(by_lam)}. (The paper: λ matters on Ecoli, Spectrometer and Abalone 19.)",
     ]
 
 
-def _each(by_set: Mapping[str, float]) -> str:
-    return ", ".join(f"{TITLES[name]} {number(figure)}" for name, figure in by_set.items())
+def _by_set(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{TITLES[name]} {number(figure)}" for name, figure in values.items())
 
 
-def _sway(scores: Sequence[Sequence[float]]) -> float:
+def _mean_change(scores: Sequence[Sequence[float]]) -> float:
     return float(np.abs(np.diff(np.mean(scores, axis=1))).mean())
 
 
-def _range(scores: Sequence[Sequence[float]]) -> float:
+def _range_of_means(scores: Sequence[Sequence[float]]) -> float:
     return float(np.ptp(np.mean(scores, axis=1)))
 
 

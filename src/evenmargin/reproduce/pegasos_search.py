@@ -156,11 +156,6 @@ def job(key: str, measure: Callable[..., Mapping[str, Any]], *given: object) -> 
 # --- the machines ---
 
 
-def repaired(lam: float, b: float, T: int = 1000, seed: int = 0) -> SVM:
-    """Draws both classes equally often, weights steps by 1, does not halt; for standardised rows."""
-    return cost_sensitive_pegasos(lam, b, T=T, random_state=seed)
-
-
 def printed(lam: float, b: float, every: int, seed: int = 0) -> SVM:
     """As printed: raw features, the imbalance counted twice, halted by ROC-AUC on the training rows."""
     return cost_sensitive_pegasos(lam, b, X=every, double_count=True, random_state=seed)
@@ -333,7 +328,7 @@ def _candidates(form: Form, rows: Holdout, grid: SearchGrid, seeds: Iterator[int
         pairs = [(lam, gamma) for lam in grid.kernel_lam for gamma in grid.gamma]
         return [cost_sensitive_pegasos(lam, kernel="rbf", gamma=gamma, random_state=seed) for lam, gamma in pairs]
     steps, solver = LONG_STEPS if form == Form.LONG else 1000, Pegasos(average=form == Form.AVERAGED)
-    machines = [repaired(lam, b, steps, seed) for lam in grid.lam for b in grid.b]
+    machines = [cost_sensitive_pegasos(lam, b, steps, random_state=seed) for lam in grid.lam for b in grid.b]
     return [machine.set_params(solver=solver) for machine in machines]
 
 
@@ -373,7 +368,7 @@ def curve_cell(settings: Settings, name: str, form: Form) -> dict[str, Any]:
         if form == Form.PRINTED:
             machines = [printed(lam, b, paper.every, seed) for seed in draws]
         else:
-            machines = [repaired(lam, b, seed=seed) for seed in draws]
+            machines = [cost_sensitive_pegasos(lam, b, random_state=seed) for seed in draws]
         return fold_scores(machines, rows.X, rows.y, folds, form == Form.REPAIRED)
 
     def by_share(share: float) -> tuple[Array, Array]:

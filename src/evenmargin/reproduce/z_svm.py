@@ -189,13 +189,13 @@ def _auto(settings: Settings, name: str, trial: int) -> dict[str, Any]:
     """EvenMarginClassifier, which chooses for itself, on the same folds."""
     (X, y), seed = rows_of(settings, name), settings.seed + trial
     folds = []
-    for train, test in stratified_folds(y, FOLDS, seed)[: _few(settings)]:
+    for train, test in stratified_folds(y, FOLDS, seed)[: _costly_folds(settings)]:
         model = EvenMarginClassifier(random_state=seed).fit(X[train], y[train])
         folds.append(measure(y[test], model.predict(X[test])))
     return {"folds": folds}
 
 
-def _few(settings: Settings) -> int:
+def _costly_folds(settings: Settings) -> int:
     """How many of the folds where they cost most."""
     return 2 if settings.quick else FOLDS
 
@@ -216,7 +216,7 @@ def _table2_jobs(settings: Settings) -> Iterator[TableJob]:
     for trial, name in product(trials, SETS):
         yield TableJob(f"{name}/SVM/trial {trial}", partial(_folds, settings, name, trial, "svm"))
         yield TableJob(f"{name}/SMOTE/trial {trial}", partial(_folds, settings, name, trial, "smote", rate=100))
-    for trial, name, fold in product(trials, SETS, range(_few(settings))):
+    for trial, name, fold in product(trials, SETS, range(_costly_folds(settings))):
         yield TableJob(f"{name}/chosen/trial {trial}/fold {fold}", partial(_chosen, settings, name, trial, fold))
     for trial, name in product(trials, _auto_sets(settings)):
         yield TableJob(f"{name}/auto/trial {trial}", partial(_auto, settings, name, trial))
@@ -277,7 +277,7 @@ def _table2_report(settings: Settings, results: Results) -> Report:
     }
     spread, columns = "standard deviation over the draws of folds", ("set", "method", "figure")
     by = f"{many(len(_trials(settings)), 'draw')} of ten folds"
-    few = f", {_few(settings)} folds of each" if settings.quick else ""
+    few = f", {_costly_folds(settings)} folds of each" if settings.quick else ""
     settings_title = (
         "The paper's settings, γ = 1, with C, scaling and class, which it leaves open, chosen to come near its figures "
         f"on these rows; mean over the folds of {by}"
