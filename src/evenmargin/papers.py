@@ -1,8 +1,8 @@
 """The machines of the papers, each a few lines that compose the parts.
 
-Every function takes its paper's own parameter names and returns an unfitted
-estimator; types and defaults of parameters are those of its signature. Whatever a paper leaves open is set on the estimator, for example
-``ksgd().set_params(device="cuda")``. The papers:
+Every function takes its paper's own parameter names, with types and defaults as in
+its signature, and returns an unfitted estimator. Whatever a paper leaves open is set
+on the estimator, for example ``ksgd().set_params(device="cuda")``. The papers:
 
 - log-loss: Shuxia Lu and Mi Zhou, "Log-loss SVM Classification for Imbalanced
   Data". `lsgd`, `wlsgd`, `ksgd`, `wksgd`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
@@ -36,13 +37,8 @@ class Entry:
     checksum: str  # of the stored form
     info: str  # what differs from the paper, or what it does not say
     source: OpenMLTable | None  # the copy on OpenML, where there may be one of the same content
-    paper: Callable[[Arrays, RandomState], Arrays] | None = None  # from the stored arrays to the paper's version
-    needs: tuple[str, ...] = ()  # the arrays beside X and y that it is made from
-
-
-def _swapped(arrays: Arrays, random_state: RandomState) -> Arrays:
-    """Trained on the rows for testing, and the other way round."""
-    return {"X": arrays["X_test"], "y": arrays["y_test"], "X_test": arrays["X"], "y_test": arrays["y"]}
+    paper: Callable[[Arrays, RandomState], Arrays] | None  # from the stored arrays to the paper's version
+    needs: tuple[str, ...]  # the arrays beside X and y that it is made from
 
 
 def _draw(X: NDArray[Any], rows: Index, count: int, generator: np.random.RandomState) -> Index:
@@ -80,15 +76,7 @@ def _halves_of_letters(arrays: Arrays, random_state: RandomState) -> Arrays:
     return {"X": X[~test], "y": y[~test], "X_test": X[test], "y_test": y[test]}
 
 
-def _one_hot(arrays: Arrays, random_state: RandomState) -> Arrays:
-    return {"X": arrays["X_onehot"], "y": arrays["y"]}
-
-
-_CONTINUOUS = (0, 14, 16, 18, 20, 22)  # age, TSH, T3, TT4, T4U, FTI
-
-
-def _continuous(arrays: Arrays, random_state: RandomState) -> Arrays:
-    return {"X": arrays["X"][:, _CONTINUOUS], "y": arrays["y"]}
+_CONTINUOUS = (0, 14, 16, 18, 20, 22)  # of euthyroid: age, TSH, T3, TT4, T4U, FTI
 
 
 def _grass(arrays: Arrays, random_state: RandomState) -> Arrays:
@@ -96,50 +84,49 @@ def _grass(arrays: Arrays, random_state: RandomState) -> Arrays:
     return {"X": arrays["X"], "X_test": arrays["X_test"], **signs}
 
 
-def _distinct(arrays: Arrays, random_state: RandomState) -> Arrays:
+def _distinct(arrays: Arrays, random_state: RandomState, sign: int = 1) -> Arrays:
+    """Rows that are not copies of earlier ones; with sign −1 the frequent class is positive."""
     keep = arrays["keep"].astype(bool)
-    return {"X": arrays["X"][keep], "y": arrays["y"][keep]}
-
-
-def _distinct_and_flipped(arrays: Arrays, random_state: RandomState) -> Arrays:
-    distinct = _distinct(arrays, random_state)
-    return {"X": distinct["X"], "y": -distinct["y"]}
-
-
-def _quality(arrays: Arrays, random_state: RandomState) -> Arrays:
-    return {"X": arrays["X"], "y": arrays["quality"].astype(np.float64)}
+    return {"X": arrays["X"][keep], "y": sign * arrays["y"][keep]}
 
 
 # The paper's version of a set, where it is not the stored form, and the arrays beside X and y that it needs.
 _VERSIONS: dict[str, tuple[Callable[[Arrays, RandomState], Arrays], tuple[str, ...]]] = {
-    "ijcnn1": (_swapped, ("X_test",)),
+    # Trained on the rows for testing, and the other way round.
+    "ijcnn1": (
+        lambda stored, _: {"X": stored["X_test"], "y": stored["y_test"], "X_test": stored["X"], "y_test": stored["y"]},
+        ("X_test",),
+    ),
     "letter": (_halves_of_letters, ("label",)),
     "adult_a9a": (_fewer_positives, ("X_test",)),
-    "car_good": (_one_hot, ("X_onehot",)),
-    "euthyroid": (_continuous, ()),
+    "car_good": (lambda stored, _: {"X": stored["X_onehot"], "y": stored["y"]}, ("X_onehot",)),
+    "euthyroid": (lambda stored, _: {"X": stored["X"][:, _CONTINUOUS], "y": stored["y"]}, ()),
     "segmentation": (_grass, ("label", "X_test", "label_test")),
-    "ionosphere": (_distinct_and_flipped, ("keep",)),
-    "sonar": (_distinct_and_flipped, ("keep",)),
+    "ionosphere": (partial(_distinct, sign=-1), ("keep",)),
+    "sonar": (partial(_distinct, sign=-1), ("keep",)),
     "breast_wisconsin": (_distinct, ("keep",)),
     "german_credit": (_distinct, ("keep",)),
-    "wine_quality_white": (_quality, ("quality",)),
+    "wine_quality_white": (
+        lambda stored, _: {"X": stored["X"], "y": stored["quality"].astype(np.float64)},
+        ("quality",),
+    ),
 }
 
 
 def _entry(facts: dict[str, str]) -> Entry:
     """The entry of a row of `catalogue.csv`."""
     texts = {key: facts[key] for key in ("name", "title", "positive", "stored_positive", "origin", "checksum", "info")}
-    name, test = facts["name"], (facts["test_rows"], facts["test_positives"])
+    name, (version, needs) = facts["name"], _VERSIONS.get(facts["name"], (None, ()))
     return Entry(
         **texts,
         papers=tuple(facts["papers"].split()),
         columns=int(facts["columns"]),
         features=int(facts["features"]),
         train=(int(facts["rows"]), int(facts["positives"])),
-        test=(int(test[0]), int(test[1])) if all(test) else None,
+        test=(int(facts["test_rows"]), int(facts["test_positives"])) if facts["test_rows"] else None,
         source=SOURCES.get(name),
-        paper=_VERSIONS[name][0] if name in _VERSIONS else None,
-        needs=_VERSIONS[name][1] if name in _VERSIONS else (),
+        paper=version,
+        needs=needs,
     )
 
 

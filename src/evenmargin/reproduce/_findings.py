@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -49,8 +50,12 @@ def all_but(exceptions: Sequence[str]) -> str:
     return f", all but {', '.join(exceptions)}." if exceptions else "."
 
 
-def number(value: float, digits: int = 3, sign: str = "") -> str:
-    """A number as people write it, with a minus sign."""
+def number(value: float | None, digits: int = 3, sign: str = "") -> str:
+    """A number as people write it, with a minus sign; nothing for None."""
+    if value is None:
+        return ""
+    if not math.isfinite(value):
+        return "∞" if value == math.inf else "–"
     return f"{value:{sign}.{digits}f}".replace("-", "−")
 
 

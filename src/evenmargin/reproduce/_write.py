@@ -77,19 +77,11 @@ def sheet_markdown(sheet: ReportSheet) -> str:
 
 
 def _cells(line: Line, digits: int) -> list[str]:
-    ours = _number(line.ours, digits)
+    ours = number(line.ours, digits)
     if line.spread is not None and line.ours is not None:
-        ours += f" ± {_number(line.spread, digits)}"
+        ours += f" ± {number(line.spread, digits)}"
     time = "" if line.seconds is None else f"{line.seconds:.3g}" if line.seconds < 100 else f"{line.seconds:.0f}"
-    return [*line.labels, _number(line.paper, digits), ours, _number(line.difference, digits, "+"), time]
-
-
-def _number(value: float | None, digits: int, sign: str = "") -> str:
-    if value is None:
-        return ""
-    if not np.isfinite(value):
-        return "∞" if value == np.inf else "–"
-    return number(value, digits, sign)
+    return [*line.labels, number(line.paper, digits), ours, number(line.difference, digits, "+"), time]
 
 
 def csv_text(report: Report) -> str:

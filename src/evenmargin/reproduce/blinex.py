@@ -344,9 +344,15 @@ def _jobs(which: Comparison, settings: Settings) -> Iterator[TableJob]:
 def _report(which: Comparison, settings: Settings, results: Results) -> Report:
     run = ComparisonRun(which, settings, results)
     differences = run.differences()
-    by_set = (_sheet_by_set(differences, machine) for machine in MACHINES)
-    findings = (_overall_finding(differences), *_findings_by_kind(run), *_findings_by_level(run, differences))
-    return Report([_sheet_of_means(run), _sheet_over_sets(differences), *by_set], [*findings, _shapes_finding(results)])
+    sheets = [_sheet_of_means(run), _sheet_over_sets(differences)]
+    sheets += [_sheet_by_set(differences, machine) for machine in MACHINES]
+    count, (better, worse) = len(differences), _verdicts(differences)
+    overall = (
+        f"Of {count} differences (set, training part, machine, figure, other loss), {better} are above 0 and {worse} "
+        f"below 0 by their 95 % interval; chance alone would give about {0.025 * count:.0f} of each."
+    )
+    findings = [overall, *_findings_by_kind(run), *_findings_by_level(run, differences), _shapes_finding(results)]
+    return Report(sheets, findings)
 
 
 def _sheet_of_means(run: ComparisonRun) -> ReportSheet:
@@ -380,15 +386,6 @@ def _sheet_by_set(differences: Sequence[Difference], machine: str) -> ReportShee
     ]
     title, columns = f"Blinex minus another loss, set by set: {machine} machines", ("figure", "training part", "set")
     return ReportSheet(title, (*columns, "minus"), lines, spread="95 % interval over the splits")
-
-
-def _overall_finding(differences: Sequence[Difference]) -> str:
-    better, worse = _verdicts(differences)
-    count = len(differences)
-    return (
-        f"Of {count} differences (set, training part, machine, figure, other loss), {better} are above 0 and {worse} "
-        f"below 0 by their 95 % interval; chance alone would give about {0.025 * count:.0f} of each."
-    )
 
 
 def _findings_by_kind(run: ComparisonRun) -> Iterator[str]:

@@ -37,12 +37,14 @@ def _table2_report(settings: Settings, results: Results) -> Report:
     best, again, theirs, chosen, waits = ([] for _ in range(5))
     for name, paper in SETS.items():
         found, title = records(results, f"{name}/"), (paper.title,)
-        note = f"best of {_span(figures(found, 'candidates'))}"
+        note = f"best of {found[0].figures['candidates']}"
         best.append(line(title, paper.auc, figures(found, "auc"), seconds(found), note))
         again.append(line(title, paper.auc, figures(found, "again")))
         theirs.append(line(title, paper.auc, figures(found, "at the paper's")))
         for label, printed, key in (("λ", paper.lam, "lam"), ("bias", paper.b, "b"), ("X", paper.every, "every")):
-            chosen.append(_choice_line((paper.title, label), printed, figures(found, key)))
+            values = figures(found, key)
+            by_split = "by split: " + ", ".join(f"{value:.4g}" for value in values) if len(values) > 1 else ""
+            chosen.append(Line((paper.title, label), float(printed), float(values[0]), note=by_split))
         waits.append(_wait_line(paper, found[0].figures["waits"]))
     best_title = (
         f"Table 2: ROC-AUC of the best candidate of the search, on its own folds ({many(len(found), 'split')}); "
@@ -64,11 +66,6 @@ def _table2_report(settings: Settings, results: Results) -> Report:
         f"At the paper's own λ, bias and X: {_within(theirs)} sets within {CLOSE} of Table 2.",
     )
     return Report(sheets, findings)
-
-
-def _choice_line(labels: tuple[str, ...], paper: float, values: Sequence[float]) -> Line:
-    note = "" if len(values) < 2 else "by split: " + ", ".join(f"{value:.4g}" for value in values)
-    return Line(labels, float(paper), float(values[0]), note=note)
 
 
 def _wait_line(paper: PaperFigures, waits: Sequence[int]) -> Line:
@@ -236,11 +233,6 @@ def _draw(settings: Settings, results: Results, figure: Figure) -> None:
 
 
 # --- small parts of the reports ---
-
-
-def _span(counts: Sequence[int]) -> str:
-    low, high = min(counts), max(counts)
-    return str(low) if low == high else f"{low} to {high}"
 
 
 def _within(lines: Sequence[Line]) -> str:
