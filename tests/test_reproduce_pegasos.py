@@ -74,7 +74,7 @@ def rows():
 def test_the_repaired_form_is_above_table_4_on_all_six_sets(papers_own):
     report = TABLES["pegasos-table4"].report(papers_own, run("pegasos-table4", papers_own))
     assert report.sheets[1].title == "The repaired form beside Table 4"
-    for machine in pegasos.MENDED:
+    for machine in pegasos.REPAIRED_FORMS:
         found = difference(report.sheets[1], machine)
         assert len(found) == 6
         assert min(found.values()) > 0.0

@@ -11,10 +11,10 @@ No data come with the package. A set is looked for in this order:
 3. the sets that come with scikit-learn;
 4. OpenML, through scikit-learn's `fetch_openml`, unless `download=False`.
 
-A download is accepted only if its content has the checksum that is written down here for
-the set: copies on OpenML differ in rows, rounding and order, and a figure of a paper means
-nothing on another set of the name. Some sets have no such copy; the error says where they
-come from. Files in your own folder are taken as they are.
+A download is accepted only if its content has the checksum of the catalogue: copies on OpenML
+differ in rows, rounding and order, and a paper's figures hold for its own rows only. Some sets
+have no such copy; the error says where they come from. Files in your own folder are taken as
+they are.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["Dataset", "DatasetNotFound", "find", "list", "load"]
 
 
 class DatasetNotFound(FileNotFoundError):
-    """A data set is in none of the places where it may be."""
+    """A data set is in none of the places that are searched."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -114,12 +114,12 @@ def load(
     Returns
     -------
     dataset : Dataset
-        With X, y, X_test, y_test, and what is to be known about them.
+        X, y, X_test and y_test, with notes on them.
 
     Raises
     ------
     DatasetNotFound
-        Where the set is in none of the places, or what OpenML has is not the set.
+        If the set is in none of these places, or OpenML has another one of its name.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def list(*, folder: str | os.PathLike[str] | None = None) -> pd.DataFrame:
         One row for each set: name, title, papers that use it, rows, features and positives
         of the part for training in the paper's version, what the positive class is, and
         where `load` would find it now ("folder", "cache", "scikit-learn", "OpenML" or
-        "missing"). "OpenML" means that a download may be tried; nothing is asked of the net.
+        "missing"). "OpenML" means that a download may be tried; the network is not used.
 
     Examples
     --------
@@ -206,7 +206,7 @@ def find(name: str, *, folder: str | os.PathLike[str] | None = None) -> Path | N
 
 
 def _floats(X: NDArray[Any]) -> NDArray[Any]:
-    """X as estimators like it: float32 where that holds every number of its type, else float64."""
+    """X as float32 where that holds every number of its type, else as float64."""
     return np.ascontiguousarray(X, dtype=np.result_type(X.dtype, np.float32))
 
 
@@ -228,7 +228,7 @@ def _folder(folder: str | os.PathLike[str] | None) -> Path | None:
     if folder is None and not (folder := os.environ.get("EVENMARGIN_DATA")):
         return None
     path = Path(folder)
-    with contextlib.suppress(RuntimeError):  # the home of nobody
+    with contextlib.suppress(RuntimeError):  # ~name, where there is no such user
         path = path.expanduser()
     if not path.is_dir():
         raise DatasetNotFound(
@@ -302,7 +302,7 @@ def _download(entry: Entry, source: OpenMLTable) -> Arrays:
     advice = _advice(entry)
     try:
         table = fetch(source, cache)
-    except Exception as error:  # whatever the net, the server or the parser do
+    except Exception as error:  # the network, the server and the parser fail in many ways
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         raise DatasetNotFound(f"{copy} could not be downloaded ({reason}): try again later, or {advice}") from error
     try:
@@ -317,7 +317,7 @@ def _download(entry: Entry, source: OpenMLTable) -> Arrays:
             f"so it was not kept: {advice}"
         )
     if cache:
-        with contextlib.suppress(OSError):  # no room to keep it is no reason not to give it
+        with contextlib.suppress(OSError):  # without room to keep it, it is still returned
             write(cache / f"{entry.name}.npz", arrays)
     return arrays
 

@@ -101,7 +101,7 @@ def _fault(arrays: Arrays, columns: int, needs: tuple[str, ...]) -> str | None:
             if name in arrays and len(np.atleast_1d(arrays[name])) != len(X):
                 return f"has {len(np.atleast_1d(arrays[name]))} rows in {name} but {len(X)} in X{half}"
         if y.ndim != 1 or not np.isin(y, (-1, 1)).all() or np.unique(y).size != 2:
-            return f"has something other than +1 and −1, some of each, in y{half}"
+            return f"has something other than +1 and −1, or only one of them, in y{half}"
     return _fault_of_extras(arrays)
 
 
@@ -117,12 +117,12 @@ def _fault_of_extras(arrays: Arrays) -> str | None:
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             return f"has missing or infinite values in {name}"
     if "keep" in arrays and np.unique(arrays["y"][arrays["keep"]]).size != 2:
-        return "keeps rows of one class at most"
+        return "keeps rows of fewer than two classes"
     return None
 
 
 def write(path: Path, arrays: Arrays) -> None:
-    """Write the file whole or not at all: no one ever reads half of it."""
+    """Write the file whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)

@@ -43,11 +43,11 @@ class OpenMLTable:
 
 
 def fetch(source: OpenMLTable, folder: Path | None) -> pd.DataFrame:
-    """The table as OpenML has it; raw files live in a folder of their own and go with it."""
+    """The table as OpenML has it; raw files are kept in a temporary folder."""
     from sklearn.datasets import fetch_openml
 
-    # scikit-learn warns at each new attempt: here one error tells it in the end. Types are left to pandas: told that a
-    # column is nominal, pandas 3.1 gives the numbers among its classes a type that scikit-learn 1.9 fails on.
+    # scikit-learn warns at each new attempt; one error at the end is enough. pandas guesses the types: where it is
+    # given nominal ones, pandas 3.1 makes of numbers among the classes a type that scikit-learn 1.9 fails on.
     with tempfile.TemporaryDirectory(dir=folder, prefix=".openml-") as home, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return fetch_openml(

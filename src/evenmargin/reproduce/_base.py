@@ -66,7 +66,7 @@ class Settings:
         return quick if self.quick else full
 
     def load(self, name: str, random_state: int = 0) -> Dataset:
-        """Load a data set, and keep it in memory for the next jobs that need it."""
+        """Load a data set, and keep it in memory for the next jobs."""
         return _load(name, self.folder or os.environ.get("EVENMARGIN_DATA"), random_state)
 
 
@@ -87,7 +87,7 @@ class TableJob(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What a job found, and how long it took."""
+    """The figures of a job, and how long it took."""
 
     figures: dict[str, Any]
     seconds: float

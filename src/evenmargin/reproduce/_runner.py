@@ -48,7 +48,7 @@ class Stopped(KeyboardInterrupt):
 
 
 class RunSummary(NamedTuple):
-    """What a run gave."""
+    """The report of a run, the files written, and how many cells it has."""
 
     report: Report
     files: list[Path]
@@ -127,7 +127,7 @@ def _record(entry: dict[str, Any]) -> Record:
 
 @contextmanager
 def _explain_errors(what: str, advice: str) -> Iterator[None]:
-    """Put an error of the file system into a sentence; our own errors are sentences already."""
+    """Turn an error of the file system into a sentence; errors of this package are left as they are."""
     try:
         yield
     except OSError as error:
@@ -137,7 +137,7 @@ def _explain_errors(what: str, advice: str) -> Iterator[None]:
 
 
 def check_needs(table: Table) -> None:
-    """Say what must be installed, before anything is run."""
+    """Raise an error that names what must be installed."""
     missing = [name for name in table.needs if find_spec(name) is None]
     if missing:
         extras = ",".join(_EXTRAS.get(name, name) for name in missing)
@@ -168,7 +168,7 @@ def _head(table: Table, settings: Settings) -> dict[str, Any]:
 
 
 def _read(path: Path, head: dict[str, Any], fresh: bool) -> Contents:
-    """What is in a results file, which need not exist, leaving out a line that a killed run left half-written.
+    """Read a results file, which need not exist, without a line that a killed run left half-written.
 
     With `fresh` the file is only checked, so that nothing but results is ever deleted.
     """
@@ -194,7 +194,7 @@ def _read(path: Path, head: dict[str, Any], fresh: bool) -> Contents:
 
 
 def _check_head(line: bytes, head: dict[str, Any], path: Path, fresh: bool) -> None:
-    """Refuse a file that is not ours, or comes from a run with other settings."""
+    """Refuse a file of another program, or of a run with other settings."""
     found: Any = None
     with suppress(ValueError, RecursionError):
         found = json.loads(line)
@@ -218,7 +218,7 @@ def _line(entry: dict[str, Any]) -> bytes:
 
 
 def _open_results(path: Path, head: dict[str, Any], fresh: bool) -> tuple[BinaryIO, Contents]:
-    """The results file, locked and open for more lines, and its contents; unreadable lines are removed."""
+    """Open and lock the results file for more lines, and read it; unreadable lines are removed."""
     file = _open_locked(path)
     contents = _read(path, head, fresh)
     if fresh or contents.unreadable or not contents.lines:

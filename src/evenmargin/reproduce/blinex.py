@@ -209,7 +209,7 @@ def path_to(chosen: Candidate, tried: Sequence[Candidate]) -> list[Candidate]:
 
 
 def measure(y: Labels, scores: Array) -> dict[str, float]:
-    """Both figures of some scores; a score of 0 is negative."""
+    """G-mean and ROC-AUC; a score of 0 is negative."""
     return {"gmean": gmean(y, np.where(scores > 0, 1, -1)), "auc": roc_auc(y, scores)}
 
 
@@ -305,7 +305,7 @@ class ComparisonRun(NamedTuple):
         return list(dict.fromkeys(each for kind in self.which.kinds for each in self.levels(kind)))
 
     def levels(self, kind: str) -> list[Condition]:
-        """The conditions of a kind, mildest first; no noise is the same for both kinds and goes by the name of one."""
+        """The conditions of a kind, mildest first; no noise has the name of the first kind."""
         found = [Condition(kind if level else "any label", level) for level in self.which.kinds[kind]]
         return [found[0], found[-1]] if self.settings.quick else found
 

@@ -26,8 +26,8 @@ CLOSE = 0.06  # to Table 2
 TIME = "searches and fits of all splits"
 LEVEL = 0.005  # level with a figure of the paper, even if it is outside the interval of ours
 OVERLAP = 0.25  # test rows over training rows of a split
-FORMS, MENDED = (Form.PRINTED, Form.REPAIRED), (Form.REPAIRED, Form.AVERAGED)
-STEPS = (*MENDED, Form.LONG)
+FORMS, REPAIRED_FORMS = (Form.PRINTED, Form.REPAIRED), (Form.REPAIRED, Form.AVERAGED)
+STEPS = (*REPAIRED_FORMS, Form.LONG)
 
 
 # --- Table 2 ---
@@ -89,8 +89,8 @@ def _table4_report(settings: Settings, results: Results) -> Report:
         return [beside(name, form, getattr(paper, figure)) for name, paper in SETS.items()]
 
     as_printed = on_all_sets(Form.PRINTED, "holdout")
-    against = {form: on_all_sets(form, "holdout") for form in MENDED}
-    decidl = {form: on_all_sets(form, "decidl") for form in MENDED}
+    against = {form: on_all_sets(form, "holdout") for form in REPAIRED_FORMS}
+    decidl = {form: on_all_sets(form, "decidl") for form in REPAIRED_FORMS}
     kernel = beside(YEAST, Form.KERNEL, DECIDL[YEAST])
     more = [beside(name, form, DECIDL[name]) for name in SETS for form in (Form.LONG, Form.EXACT)]
     more += [beside(YEAST, form, DECIDL[YEAST]) for form in (Form.REPAIRED, Form.EXACT_KERNEL)]

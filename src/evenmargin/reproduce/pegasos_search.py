@@ -31,7 +31,7 @@ from ..solvers import Control, Pegasos, run
 from ..solvers.one_vs_rest import binary_task
 from ..stopping import AUCHalting, improvement_waits
 from ._base import Settings, TableJob, paper_figures
-from ._measure import Fold, stratified_folds
+from ._measure import Fold, rows_of, stratified_folds
 
 SVM = LinearSVM | KernelSVM
 
@@ -95,12 +95,13 @@ def grid_of(settings: Settings) -> SearchGrid:
 
 
 class Holdout(NamedTuple):
-    """80 % to learn from, 20 % held out."""
+    """80 % to learn from, 20 % held out, and folds of the 80 %."""
 
     X: Array
     y: Labels
     X_out: Array
     y_out: Labels
+    folds: list[Fold]
 
 
 def _seed(settings: Settings, *key: object) -> int:
@@ -117,17 +118,11 @@ def seeds_for(settings: Settings, *key: object) -> Iterator[int]:
 
 
 def split_of(settings: Settings, name: str, split: int) -> Holdout:
-    data = settings.load(name)
-    X = np.ascontiguousarray(data.X, dtype=np.float64)
+    X, y = rows_of(settings, name)
     seed = _seed(settings, name, "split", split)
-    learn, out, y, y_out = train_test_split(X, data.y, test_size=0.2, stratify=data.y, random_state=seed)
-    return Holdout(learn, y, out, y_out)
-
-
-def folds_of(settings: Settings, name: str, split: int) -> list[Fold]:
-    """Folds of the 80 % part."""
-    y, seed = split_of(settings, name, split).y, _seed(settings, name, "folds", split)
-    return stratified_folds(y, grid_of(settings).folds, seed)
+    learn, out, y_learn, y_out = train_test_split(X, y, test_size=0.2, stratify=y, random_state=seed)
+    folds = stratified_folds(y_learn, grid_of(settings).folds, _seed(settings, name, "folds", split))
+    return Holdout(learn, y_learn, out, y_out, folds)
 
 
 def subset(rows: Index, y: Labels, share: float, seed: int) -> Index:
@@ -264,15 +259,14 @@ def table2_jobs(settings: Settings) -> Iterator[TableJob]:
 
 def table2_cell(settings: Settings, name: str, split: int) -> dict[str, Any]:
     grid, paper = grid_of(settings), SETS[name]
-    rows, folds = split_of(settings, name, split), folds_of(settings, name, split)
-    seeds = seeds_for(settings, name, "table 2", split)
+    rows, seeds = split_of(settings, name, split), seeds_for(settings, name, "table 2", split)
     candidates = printed_candidates(rows.X, rows.y, grid, seeds)
-    best, auc = search(candidates, rows.X, rows.y, folds, scaled=False)
+    best, auc = search(candidates, rows.X, rows.y, rows.folds, scaled=False)
     lam, b, every = best.alpha, best.intercept, best.stopping.every
 
     def again(lam: float, b: float, every: int) -> float:
         machines = [printed(lam, b, every, next(seeds)) for _ in range(grid.draws)]
-        return float(fold_scores(machines, rows.X, rows.y, folds, scaled=False)[1].mean())
+        return float(fold_scores(machines, rows.X, rows.y, rows.folds, scaled=False)[1].mean())
 
     return {
         "auc": auc,
@@ -286,27 +280,23 @@ def table2_cell(settings: Settings, name: str, split: int) -> dict[str, Any]:
     }
 
 
-def _forms(name: str) -> list[Form]:
-    kernel = (Form.KERNEL, Form.EXACT_KERNEL)
-    return [Form.REPAIRED, *kernel] if name == YEAST else [form for form in Form if form not in kernel]
-
-
 def table4_jobs(settings: Settings) -> Iterator[TableJob]:
+    kernel = (Form.KERNEL, Form.EXACT_KERNEL)
+    forms = dict.fromkeys(SETS, tuple(form for form in Form if form not in kernel)) | {YEAST: (Form.REPAIRED, *kernel)}
     for name in TITLES:
-        for form in _forms(name):
-            for split in range(settings.repeats(10, 2)):
-                yield job(f"{name}/{form}/split {split}", table4_cell, settings, name, form, split)
+        for form, split in product(forms[name], range(settings.repeats(10, 2))):
+            yield job(f"{name}/{form}/split {split}", table4_cell, settings, name, form, split)
 
 
 def table4_cell(settings: Settings, name: str, form: Form, split: int) -> dict[str, Any]:
     """Search on the 80 % part, fit the winner to all of it, and score the rows held out."""
-    grid, rows, folds = grid_of(settings), split_of(settings, name, split), folds_of(settings, name, split)
+    grid, rows = grid_of(settings), split_of(settings, name, split)
     learn, judge = (rows.X, rows.X_out) if form == Form.PRINTED else standardised(rows.X, rows.X_out)
     if form == Form.EXACT_KERNEL:
-        best = _exact_kernel(rows, folds, grid)
+        best = _exact_kernel(rows, grid)
     else:
         candidates = _candidates(form, rows, grid, seeds_for(settings, name, form, split))
-        best = search(candidates, rows.X, rows.y, folds, scaled=form != Form.PRINTED)
+        best = search(candidates, rows.X, rows.y, rows.folds, scaled=form != Form.PRINTED)
     machine = best.machine.fit(learn, rows.y)
     chosen = {"λ": machine.alpha}
     if "kernel" in machine.get_params():
@@ -332,11 +322,11 @@ def _candidates(form: Form, rows: Holdout, grid: SearchGrid, seeds: Iterator[int
     return [machine.set_params(solver=solver) for machine in machines]
 
 
-def _exact_kernel(rows: Holdout, folds: Sequence[Fold], grid: SearchGrid) -> Winner:
+def _exact_kernel(rows: Holdout, grid: SearchGrid) -> Winner:
     svm = KernelSVM(class_weight="balanced")
     values = {"svm__alpha": grid.kernel_lam, "svm__gamma": grid.gamma}
     pipeline = Pipeline([("scale", StandardScaler()), ("svm", svm)])
-    found = SharedGridSearch(pipeline, values, scoring="roc_auc", cv=folds, refit=False).fit(rows.X, rows.y)
+    found = SharedGridSearch(pipeline, values, scoring="roc_auc", cv=rows.folds, refit=False).fit(rows.X, rows.y)
     names = {key.removeprefix("svm__"): value for key, value in found.best_params_.items()}
     return Winner(svm.set_params(**names), found.best_score_)
 
@@ -357,14 +347,14 @@ def curve_jobs(settings: Settings) -> Iterator[TableJob]:
 def curve_cell(settings: Settings, name: str, form: Form) -> dict[str, Any]:
     """Curves on the 80 % part: the printed form at the paper's λ, bias and X, the repaired one at its own best."""
     grid, rows, paper = grid_of(settings), split_of(settings, name, 0), SETS[name]
-    folds, seeds = folds_of(settings, name, 0), seeds_for(settings, name, form, "curves")
+    seeds = seeds_for(settings, name, form, "curves")
     draws = [next(seeds) for _ in range(grid.draws)]
     lam, b = paper.lam, paper.b
     if form == Form.REPAIRED:
-        best = search(_candidates(form, rows, grid, seeds), rows.X, rows.y, folds, scaled=True).machine
+        best = search(_candidates(form, rows, grid, seeds), rows.X, rows.y, rows.folds, scaled=True).machine
         lam, b = best.alpha, best.intercept
 
-    def at(lam: float, b: float, folds: Sequence[Fold] = folds) -> tuple[Array, Array]:
+    def at(lam: float, b: float, folds: Sequence[Fold] = rows.folds) -> tuple[Array, Array]:
         if form == Form.PRINTED:
             machines = [printed(lam, b, paper.every, seed) for seed in draws]
         else:
@@ -372,7 +362,7 @@ def curve_cell(settings: Settings, name: str, form: Form) -> dict[str, Any]:
         return fold_scores(machines, rows.X, rows.y, folds, form == Form.REPAIRED)
 
     def by_share(share: float) -> tuple[Array, Array]:
-        return at(lam, b, [(subset(inside, rows.y, share, next(seeds)), outside) for inside, outside in folds])
+        return at(lam, b, [(subset(inside, rows.y, share, next(seeds)), outside) for inside, outside in rows.folds])
 
     def over(places: Iterable[float], scores: Callable[[float], tuple[Array, Array]]) -> dict[str, Any]:
         found = [(float(place), *map(np.ndarray.tolist, scores(place))) for place in places]
