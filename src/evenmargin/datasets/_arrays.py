@@ -82,40 +82,34 @@ def read(path: Path, *, columns: int, needs: tuple[str, ...]) -> Arrays:
     return arrays
 
 
+# Dimensions and kinds of numbers; other arrays are not read.
+_EXPECTED = {
+    "X": (2, "fiub"), "y": (1, "fiub"), "label": (1, "iu"), "keep": (1, "b"), "quality": (1, "fiu"),
+    "X_onehot": (2, "fiub"),
+}  # fmt: skip
+
+
 def _fault(arrays: Arrays, columns: int, needs: tuple[str, ...]) -> str | None:
     """What is wrong with the arrays, or None."""
     if missing := [name for name in ("X", "y", *needs) if name not in arrays]:
         return f"lacks the array {missing[0]}"
     if ("X_test" in arrays) != ("y_test" in arrays):
         return "has only one of X_test and y_test"
-    for half in ("", "_test"):
-        if "X" + half not in arrays:
+    for name in sorted(arrays):  # X before all that have as many rows
+        array, base, half = arrays[name], name.removesuffix("_test"), "_test" if name.endswith("_test") else ""
+        if base not in _EXPECTED or "X" + half not in arrays:
             continue
-        X, y = arrays["X" + half], arrays["y" + half]
-        if X.ndim != 2 or X.shape[1] != columns or X.dtype.kind not in "fiub":
-            return f"has X{half} of shape {X.shape} and type {X.dtype} where numbers in {columns} columns are expected"
-        if X.dtype.kind == "f" and not np.isfinite(X).all():
-            return f"has missing or infinite values in X{half}"
-        extra = ("keep", "quality", "X_onehot") if half == "" else ()
-        for name in ("y" + half, "label" + half, *extra):
-            if name in arrays and len(np.atleast_1d(arrays[name])) != len(X):
-                return f"has {len(np.atleast_1d(arrays[name]))} rows in {name} but {len(X)} in X{half}"
-        if y.ndim != 1 or not np.isin(y, (-1, 1)).all() or np.unique(y).size != 2:
-            return f"has something other than +1 and −1, or only one of them, in y{half}"
-    return _fault_of_extras(arrays)
-
-
-def _fault_of_extras(arrays: Arrays) -> str | None:
-    """What is wrong with the arrays that only some sets have."""
-    expected = {"keep": (1, "b"), "quality": (1, "fiu"), "label": (1, "iu"), "X_onehot": (2, "fiub")}
-    for name, (dimensions, kinds) in expected.items():
-        array = arrays.get(name)
-        if array is None:
-            continue
-        if array.ndim != dimensions or array.dtype.kind not in kinds:
-            return f"has {name} of shape {array.shape} and type {array.dtype}"
+        (dimensions, kinds), X = _EXPECTED[base], arrays["X" + half]
+        if base != "X" and len(np.atleast_1d(array)) != len(X):
+            return f"has {len(np.atleast_1d(array))} rows in {name} but {len(X)} in X{half}"
+        odd = array.ndim != dimensions or array.dtype.kind not in kinds
+        if odd or (base == "X" and array.shape[1] != columns):
+            expected = f" where numbers in {columns} columns are expected" if base == "X" else ""
+            return f"has {name} of shape {array.shape} and type {array.dtype}{expected}"
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             return f"has missing or infinite values in {name}"
+        if base == "y" and np.unique(array).tolist() != [-1, 1]:
+            return f"has something other than +1 and −1, or only one of them, in {name}"
     if "keep" in arrays and np.unique(arrays["y"][arrays["keep"]]).size != 2:
         return "keeps rows of fewer than two classes"
     return None

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -258,22 +258,22 @@ def _paper_figure(case: Benchmark, method: str, figure: str) -> float:
     return pair[figure == "sensitivity"]
 
 
-def _lines(cells: Cells, titles: Mapping[str, str]) -> list[Line]:
+def _lines(cells: Cells, methods: Iterable[str], titles: Mapping[str, str]) -> list[Line]:
     """A line for each figure that has a title, or for the only figure."""
     lines = []
-    for ((name, method), cell), (figure, title) in product(cells.items(), titles.items()):
-        labels = (SETS[name].title, TITLES[method], *([title] if title else []))
-        note = _most_chosen(cell) if method == "chosen" and figure == "gmean" else ""
-        lines.append(line(labels, _paper_figure(SETS[name], method, figure), cell.values(figure), cell.seconds, note))
+    for (name, case), method, (figure, title) in product(SETS.items(), methods, titles.items()):
+        if cell := cells.get((name, method)):
+            labels = (case.title, TITLES[method], *([title] if title else []))
+            note = _most_chosen(cell) if method == "chosen" and figure == "gmean" else ""
+            lines.append(line(labels, _paper_figure(case, method, figure), cell.values(figure), cell.seconds, note))
     return lines
 
 
 def _table2_report(settings: Settings, results: Results) -> Report:
-    cells = {(name, method): _cell(settings, results, name, method) for name, method in product(SETS, METHODS)}
-    nested = {
+    cells = {
         (name, method): _cell(settings, results, name, method)
-        for name, method in product(SETS, NESTED)
-        if method == "chosen" or name in _auto_sets(settings)
+        for name, method in product(SETS, TITLES)
+        if method != "auto" or name in _auto_sets(settings)
     }
     spread, columns = "standard deviation over the draws of folds", ("set", "method", "figure")
     by = f"{many(len(_trials(settings)), 'draw')} of ten folds"
@@ -286,11 +286,11 @@ def _table2_report(settings: Settings, results: Results) -> Report:
     chosen_title = f"Settings chosen inside the folds, beside the paper's z-SVM; {by}{few}"
     time = "a job: SVM and its z together"
     sheets = [
-        ReportSheet(settings_title, columns, _lines(cells, FIGURES), spread=spread, time=time),
-        ReportSheet(pooled_title, columns[:2], _lines(cells, {"pooled": ""}), spread=spread),
-        ReportSheet(chosen_title, columns, _lines(nested, FIGURES), spread=spread, time="all draws"),
+        ReportSheet(settings_title, columns, _lines(cells, METHODS, FIGURES), spread=spread, time=time),
+        ReportSheet(pooled_title, columns[:2], _lines(cells, METHODS, {"pooled": ""}), spread=spread),
+        ReportSheet(chosen_title, columns, _lines(cells, NESTED, FIGURES), spread=spread, time="all draws"),
     ]
-    return Report(sheets, list(_table2_findings(cells, nested)))
+    return Report(sheets, list(_table2_findings(cells)))
 
 
 def _most_chosen(cell: FoldFigures) -> str:
@@ -299,8 +299,8 @@ def _most_chosen(cell: FoldFigures) -> str:
     return f"most often ({count} of {counted.total()} folds): {words}"
 
 
-def _table2_findings(cells: Cells, nested: Cells) -> Iterator[str]:
-    means = {key: mean(cell.values("gmean")) for key, cell in {**cells, **nested}.items()}
+def _table2_findings(cells: Cells) -> Iterator[str]:
+    means = {key: mean(cell.values("gmean")) for key, cell in cells.items()}
     for search in SEARCHES:
         for figure, words in (("gmean", "mean over the folds"), ("pooled", "all test rows together")):
             away = {case.title: mean(cells[name, search].values(figure)) - case.zsvm[0] for name, case in SETS.items()}
@@ -315,7 +315,7 @@ def _table2_findings(cells: Cells, nested: Cells) -> Iterator[str]:
         f"{beyond}; the paper says better than SVM, and better than SMOTE or comparable to it, on all."
     )
     for method, title in NESTED.items():
-        reached = {name: means[name, of] for name, of in nested if of == method}
+        reached = {name: means[name, method] for name in SETS if (name, method) in means}
         each = ", ".join(f"{SETS[name].title} {value:.3f}" for name, value in reached.items())
         yield (
             f"{title} inside the folds: above the paper's z-SVM on "
