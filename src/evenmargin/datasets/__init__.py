@@ -291,12 +291,12 @@ def _read(entry: Entry, folder: Path | None, download: bool) -> tuple[Arrays, st
 
 
 def _advice(entry: Entry) -> str:
-    """How to get a set that is not here."""
+    """How to get a set that is not on this machine."""
     return f"put {entry.name}.npz into a folder named by folder= or EVENMARGIN_DATA (it comes from {entry.origin})."
 
 
 def _download(entry: Entry, source: OpenMLTable) -> Arrays:
-    """The set from OpenML, if it is the set; kept in the cache where that can be written."""
+    """Download the set, compare its checksum, and keep it in the cache where that can be written."""
     cache = _writable(_cache())
     copy = f"{entry.name} on OpenML (data set {source.id})"
     advice = _advice(entry)

@@ -13,7 +13,7 @@ __all__ = ["all_but", "figures", "line", "listed", "many", "number", "records", 
 
 
 def records(results: Results, start: str) -> list[Record]:
-    """The records whose keys begin like this."""
+    """The records whose keys begin with `start`."""
     return [record for key, record in results.items() if key.startswith(start)]
 
 
@@ -51,7 +51,7 @@ def all_but(exceptions: Sequence[str]) -> str:
 
 
 def number(value: float | None, digits: int = 3, sign: str = "") -> str:
-    """A number as people write it, with a minus sign; nothing for None."""
+    """A number with a true minus sign; an empty text for None."""
     if value is None:
         return ""
     if not math.isfinite(value):
@@ -60,12 +60,12 @@ def number(value: float | None, digits: int = 3, sign: str = "") -> str:
 
 
 def many(count: int, thing: str) -> str:
-    """As "1 split" or "3 splits"."""
+    """A count with its noun, as in "1 split" or "3 splits"."""
     return f"{count} {thing}{'s' if count != 1 else ''}"
 
 
 def listed(items: Iterable[object]) -> str:
-    """Items as in a sentence.
+    """Join items as in a sentence.
 
     >>> listed([1, 2, 3])
     '1, 2 and 3'

@@ -174,7 +174,7 @@ class CoarseLbfgs(Lbfgs):
 
 
 def candidates(loss: str, quick: bool = False) -> list[Candidate]:
-    """As many for each loss; prices ascend for each a and b."""
+    """As many candidates for each loss; prices ascend for each a and b."""
     shapes, prices = (SHAPES[:2], PRICES[1:4:2]) if quick else (SHAPES, PRICES)
     if loss == "Blinex":
         return [Candidate(price, a, b) for a, b in shapes for price in prices]
@@ -317,7 +317,7 @@ class ComparisonRun(NamedTuple):
         return self.results[self.key(name, condition)].figures[f"{machine}/{loss}/{figure}"]["values"]
 
     def mean(self, condition: Condition, machine: str, loss: str, figure: str) -> float:
-        """Over the sets, of the mean over the trials."""
+        """The mean over the sets, each the mean over its trials."""
         return float(np.mean([self.values(name, condition, machine, loss, figure) for name in self.names]))
 
     def differences(self) -> list[Difference]:
@@ -389,7 +389,7 @@ def _sheet_by_set(differences: Sequence[Difference], machine: str) -> ReportShee
 
 
 def _findings_by_kind(run: ComparisonRun) -> Iterator[str]:
-    """What the worst of each kind costs each loss."""
+    """From the mildest to the worst condition of each kind: what each loss has at both."""
     for kind, machine, (figure, title) in product(run.which.kinds, MACHINES, FIGURES.items()):
         first, *_, last = run.levels(kind)
         ends = {loss: [run.mean(at, machine, loss, figure) for at in (first, last)] for loss in LOSSES}

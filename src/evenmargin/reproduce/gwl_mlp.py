@@ -58,7 +58,7 @@ class WineParts(NamedTuple):
 
 @lru_cache(maxsize=2)
 def _parts(settings: Settings, seed: int) -> WineParts:
-    """Those of a trial, the same for all its networks."""
+    """Split the wines of a trial, in the same way for all its networks."""
     wine = settings.load("wine_quality_white")
     X, X_test, y, y_test = train_test_split(wine.X, wine.y, test_size=int(TEST * len(wine.y)), random_state=seed)
     X, X_aside, y, y_aside = train_test_split(X, y, test_size=ASIDE, random_state=seed)
@@ -106,7 +106,7 @@ def _jobs(settings: Settings, number: str) -> Iterator[TableJob]:
 
 
 def _errors(results: Results, kind: str) -> Array:
-    """By trial, setting and figure."""
+    """Errors of the networks by trial, setting and figure."""
     return np.array(figures(records(results, f"{kind}/"), "errors"))
 
 

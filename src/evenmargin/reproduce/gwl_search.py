@@ -38,7 +38,7 @@ class Grid(NamedTuple):
 
 
 class Family(NamedTuple):
-    """Candidates that have the weights of their rows in common; no scheme is w = 1."""
+    """Candidates that share the weights of their rows; without a scheme w = 1."""
 
     scheme: str | None
     gamma_S: float = 0.0
@@ -179,13 +179,13 @@ def search(
 
 
 def standardised(X: Array, rows: Index) -> Array:
-    """All rows, by the mean and the deviation of some."""
+    """Standardise all rows by the means and deviations of some."""
     spread = X[rows].std(axis=0)
     return np.asarray((X - X[rows].mean(axis=0)) / np.where(spread > 0, spread, 1.0))
 
 
 def families_of(schemes: Iterable[str | None], gammas: Sequence[float], seed: int = 0) -> list[Family]:
-    """Every scheme at every γ_S; w = 1 has none."""
+    """Every scheme at every γ_S; w = 1 has no γ_S."""
     return [
         Family(scheme, gamma, seed + 100 * k)
         for scheme in schemes

@@ -132,7 +132,7 @@ def _standings(results: Results, form: Form) -> str:
 
 
 def _standing(ours: Sequence[float], paper: float) -> str:
-    """Where the mean of ours is, seen from the paper's figure; level where the difference may be chance."""
+    """Whether our mean is above or below the paper's figure, or level: the difference may be chance."""
     average, half = interval(ours, OVERLAP)
     near = LEVEL if math.isinf(half) else max(LEVEL, half)
     return verdict(average - paper, near, ("below", "level", "above"))

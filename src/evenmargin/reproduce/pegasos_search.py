@@ -68,7 +68,7 @@ class Form(StrEnum):
 
 
 class SearchGrid(NamedTuple):
-    """How much is searched and measured."""
+    """The grids of the searches, and the numbers of steps, folds and draws."""
 
     # The paper's grid; its text leaves out λ = 0.1, which its Table 2 has.
     lam: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3)
@@ -133,7 +133,7 @@ def subset(rows: Index, y: Labels, share: float, seed: int) -> Index:
 
 
 def standardised(learn: Array, other: Array) -> tuple[Array, Array]:
-    """Both by the means and deviations of the first."""
+    """Standardise both arrays by the means and deviations of the first."""
     scaler = StandardScaler().fit(learn)
     return scaler.transform(learn), scaler.transform(other)
 
@@ -332,7 +332,7 @@ def _exact_kernel(rows: Holdout, grid: SearchGrid) -> Winner:
 
 
 class Curve(NamedTuple):
-    """Scores over places, each a row of one value for each fold."""
+    """Scores at each place of a curve, one for each fold."""
 
     places: list[float]
     train: list[list[float]]

@@ -158,7 +158,7 @@ def _fold(
 
 
 def _folds(settings: Settings, name: str, trial: int, plain: str, most: int = FOLDS, **options: Any) -> dict[str, Any]:
-    """For each method its folds, at most so many."""
+    """The figures of at most `most` folds, for each method."""
     (X, y), seed = rows_of(settings, name), settings.seed + trial
     folds = stratified_folds(y, FOLDS, seed)[:most]
     each = [_fold(SETS[name], X, y, fold, plain, seed=seed, **options) for fold in folds]
@@ -196,7 +196,7 @@ def _auto(settings: Settings, name: str, trial: int) -> dict[str, Any]:
 
 
 def _costly_folds(settings: Settings) -> int:
-    """How many of the folds where they cost most."""
+    """How many folds the slowest searches are run on."""
     return 2 if settings.quick else FOLDS
 
 
@@ -259,7 +259,7 @@ def _paper_figure(case: Benchmark, method: str, figure: str) -> float:
 
 
 def _lines(cells: Cells, methods: Iterable[str], titles: Mapping[str, str]) -> list[Line]:
-    """A line for each figure that has a title, or for the only figure."""
+    """A line for each set, method and figure; a figure without a title has no label."""
     lines = []
     for (name, case), method, (figure, title) in product(SETS.items(), methods, titles.items()):
         if cell := cells.get((name, method)):
