@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from evenmargin import reproduce
 from evenmargin.cli import app
 from evenmargin.reproduce import _runner, log_loss
-from evenmargin.reproduce._base import Job, Line, Report, Settings, Sheet, Table
+from evenmargin.reproduce._base import Line, Report, ReportSheet, Settings, Table, TableJob
 from evenmargin.reproduce._measure import gmean, interval, mean_and_spread, sensitivity
 from evenmargin.reproduce._write import csv_text, sheet_markdown
 
@@ -32,7 +32,7 @@ class Toy:
         return Table("toy-table1", "five cells", "gwl", (), self.jobs, self.report, self.needs, self.draw)
 
     def jobs(self, settings):
-        return [Job(f"cell {place}", lambda place=place: self.run(place)) for place in range(settings.trials or 5)]
+        return [TableJob(f"cell {place}", lambda place=place: self.run(place)) for place in range(settings.trials or 5)]
 
     def run(self, place):
         if place == self.stop:
@@ -42,7 +42,7 @@ class Toy:
 
     def report(self, settings, results):
         lines = [Line((key,), 0.5, record.figures["value"], None, record.seconds) for key, record in results.items()]
-        return Report([Sheet("cells", ("cell",), lines)], [f"{len(lines)} cells"])
+        return Report([ReportSheet("cells", ("cell",), lines)], [f"{len(lines)} cells"])
 
     def draw(self, settings, results, figure):
         figure.subplots().plot([record.figures["value"] for record in results.values()])
@@ -219,10 +219,10 @@ def wine_table(measured):
     """A table on one data set."""
 
     def jobs(settings):
-        return [Job("rows", lambda: measured.append(1) or {"rows": len(settings.load("sonar").y)})]
+        return [TableJob("rows", lambda: measured.append(1) or {"rows": len(settings.load("sonar").y)})]
 
     def report(settings, results):
-        return Report([Sheet("rows", ("set",), [Line(("sonar",), None, results["rows"].figures["rows"])])])
+        return Report([ReportSheet("rows", ("set",), [Line(("sonar",), None, results["rows"].figures["rows"])])])
 
     return Table("gwl-toy", "rows", "gwl", ("sonar",), jobs, report)
 
@@ -407,7 +407,9 @@ def test_a_single_value_has_no_spread():
 
 
 def test_gaps_in_a_sheet_are_gaps_on_the_page():
-    sheet = Sheet("t", ("a",), [Line(("x|y",), None, 0.25, 0.1), Line(("z",), 1.0, None), Line(("v",), 1.0, math.nan)])
+    sheet = ReportSheet(
+        "t", ("a",), [Line(("x|y",), None, 0.25, 0.1), Line(("z",), 1.0, None), Line(("v",), 1.0, math.nan)]
+    )
     page = sheet_markdown(sheet)
     assert "| x\\|y |  | 0.250 ± 0.100 |  |  |" in page
     assert "| z | 1.000 |  |  |  |" in page

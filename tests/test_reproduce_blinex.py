@@ -52,7 +52,7 @@ def standin(tmp_path_factory):
     return settings, run_all(NOISE_TABLE, settings)
 
 
-def made_up(settings, plan, gain):
+def made_up(settings, table, gain):
     """Results in which Blinex is above the others by `gain`, give or take a thousandth."""
     wobble = 0.001 * (-1.0) ** np.arange(10)
     figures = {}
@@ -61,7 +61,7 @@ def made_up(settings, plan, gain):
             for figure in blinex.FIGURES:
                 own = 0.7 + (gain + wobble if loss == "Blinex" else np.zeros(10))
                 figures[f"{machine}/{loss}/{figure}"] = {"values": own.tolist(), "chosen": [[1.0, 0.3, 10.0]] * 10}
-    return {job.key: Record(figures, 1.0) for job in plan.jobs(settings)}
+    return {job.key: Record(figures, 1.0) for job in table.jobs(settings)}
 
 
 # --- the tables ---
@@ -102,7 +102,7 @@ def test_the_drawing_has_a_line_for_each_loss(standin):
 def test_the_drawing_of_the_ratios_shows_each_of_them():
     figure = pytest.importorskip("matplotlib.figure").Figure()
     settings = Settings()
-    IMBALANCE_TABLE.draw(settings, made_up(settings, blinex.FEWER_RARE, 0.0), figure)
+    IMBALANCE_TABLE.draw(settings, made_up(settings, IMBALANCE_TABLE, 0.0), figure)
     assert figure.axes[0].lines[0].get_xdata().tolist() == list(blinex.RATIOS)
     assert [ax.get_title() for ax in figure.axes] == ["linear", "kernel", "", ""]
     assert figure.axes[-1].get_xlabel() == "common rows to a rare one"
@@ -120,21 +120,22 @@ def test_a_full_run_has_at_least_ten_splits_eight_sets_and_all_shares():
 @pytest.mark.parametrize(("gain", "better", "worse"), [(0.05, 512, 0), (-0.05, 0, 512), (0.0, 0, 0)])
 def test_the_report_counts_what_the_intervals_exclude(gain, better, worse):
     settings = Settings()
-    report = NOISE_TABLE.report(settings, made_up(settings, blinex.WRONG_LABELS, gain))
+    report = NOISE_TABLE.report(settings, made_up(settings, NOISE_TABLE, gain))
     assert report.findings[0].startswith("Of 512 differences")
     assert f"{better} are above 0 and {worse} below" in report.findings[0]
 
 
 def test_the_interval_of_a_set_takes_overlapping_training_parts_into_account():
     settings = Settings()
-    differences = blinex.WRONG_LABELS.differences(settings, made_up(settings, blinex.WRONG_LABELS, 0.05))
+    results = made_up(settings, NOISE_TABLE, 0.05)
+    differences = blinex.ComparisonRun(blinex.WRONG_LABELS, settings, results).differences()
     spread = np.std(0.001 * (-1.0) ** np.arange(10), ddof=1)
     assert differences[0].half == pytest.approx(2.2622 * np.sqrt(1 / 10 + 1 / 4) * spread, rel=1e-4)
 
 
 def test_findings_give_the_mean_of_each_level():
     settings = Settings()
-    report = NOISE_TABLE.report(settings, made_up(settings, blinex.WRONG_LABELS, 0.05))
+    report = NOISE_TABLE.report(settings, made_up(settings, NOISE_TABLE, 0.05))
     assert any("mean difference +0.050, +0.050, +0.050, +0.050 and +0.050" in finding for finding in report.findings)
 
 
@@ -183,7 +184,7 @@ def test_columns_are_standardised_on_the_training_part_and_constant_ones_dropped
 
 def test_five_trials_test_every_row_once():
     y = np.repeat([1, -1], [20, 80])
-    tested = np.concatenate([blinex._outer(y, trial, 0)[1] for trial in range(5)])
+    tested = np.concatenate([blinex._outer_fold(y, trial, 0)[1] for trial in range(5)])
     assert np.array_equal(np.sort(tested), np.arange(100))
 
 
@@ -237,8 +238,8 @@ def test_the_kernel_machine_is_that_of_the_estimator(monkeypatch):
 def test_the_chosen_blinex_machine_is_reached_as_in_the_search():
     tried = blinex.candidates("Blinex")
     each = len(blinex.PRICES)
-    assert blinex.way_to(tried[each + 2], tried) == tried[each : each + 3]
-    assert blinex.way_to(blinex.Candidate(1.0), blinex.candidates("log")) == [blinex.Candidate(1.0)]
+    assert blinex.path_to(tried[each + 2], tried) == tried[each : each + 3]
+    assert blinex.path_to(blinex.Candidate(1.0), blinex.candidates("log")) == [blinex.Candidate(1.0)]
 
 
 def test_the_search_takes_the_best_mean_over_the_inner_folds():

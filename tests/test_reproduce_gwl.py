@@ -238,7 +238,7 @@ def test_the_grid_of_one_composition_has_one_candidate(change):
     best = {"gamma_K": 1.0, "C": 1.0, "gamma_S": 1.0, "class_cost": 2.0, "scheme": "inverse", "cut": 0.1, "z": None}
     rows = KernelRows(X, y, RBF, 0.1, 0.1, "mean")
     with Workers(1) as pool:
-        found = gwl_search.search(rows, stratified_folds(y, 5, 0), *gwl._only({**best, **change}), pool)
+        found = gwl_search.search(rows, stratified_folds(y, 5, 0), *gwl._single_grid({**best, **change}), pool)
     assert found["candidates"] == 1
     assert {name: found[name] for name in best} == {**best, **change}
 

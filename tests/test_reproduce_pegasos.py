@@ -74,7 +74,7 @@ def rows():
 def test_the_repaired_form_is_above_table_4_on_all_six_sets(papers_own):
     report = TABLES["pegasos-table4"].report(papers_own, run("pegasos-table4", papers_own))
     assert report.sheets[1].title == "The repaired form beside Table 4"
-    for machine in pegasos.MENDED:
+    for machine in pegasos.REPAIRED_FORMS:
         found = difference(report.sheets[1], machine)
         assert len(found) == 6
         assert min(found.values()) > 0.0
@@ -180,7 +180,7 @@ def test_a_fit_without_checks_gives_the_scores_of_the_machine(rows, options):
 
 def test_fold_scores_are_those_of_scikit_learn_averaged_over_machines(rows):
     X, y, folds = rows
-    machines = [pegasos_search.repaired(0.1, 0.0, T=100, seed=seed) for seed in (0, 1)]
+    machines = [cost_sensitive_pegasos(0.1, T=100, random_state=seed) for seed in (0, 1)]
     train, test = pegasos_search.fold_scores(machines, X, y, folds, scaled=True)
     pipelines = [Pipeline([("scale", StandardScaler()), ("svm", machine)]) for machine in machines]
     twins = [cross_validate(p, X, y, cv=folds, scoring="roc_auc", return_train_score=True) for p in pipelines]

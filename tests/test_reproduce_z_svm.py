@@ -163,8 +163,8 @@ def test_smote_takes_fewer_neighbours_where_there_are_few_positives():
 
 def test_a_fold_has_the_figures_of_scikit_learns_machine(scaled, case):
     X, y = scaled
-    train, test = stratified_folds(y, z_svm.FOLDS, 0)[0]
-    found = z_svm._fold(case, X, y, train, test, "svm")
+    train, test = fold = stratified_folds(y, z_svm.FOLDS, 0)[0]
+    found = z_svm._fold(case, X, y, fold, "svm")
     scaler = MinMaxScaler(case.scale).fit(X[train])
     svc = SVC(C=case.C, gamma=1.0, tol=1e-8).fit(scaler.transform(X[train]), y[train])
     predicted = svc.predict(scaler.transform(X[test]))
@@ -197,12 +197,12 @@ def test_pooled_is_the_gmean_of_all_test_rows():
 
 
 def test_the_outer_test_rows_have_no_part_in_the_choice(stand_in, monkeypatch):
-    X, y = z_svm._rows(stand_in, "yeast_me2")
+    X, y = z_svm.rows_of(stand_in, "yeast_me2")
     _, test = stratified_folds(y, z_svm.FOLDS, stand_in.seed)[0]
     before = z_svm._chosen(stand_in, "yeast_me2", 0, 0)
     spoiled = X.copy()
     spoiled[test] = 1e3
-    monkeypatch.setattr(z_svm, "_rows", lambda settings, name: (spoiled, y))
+    monkeypatch.setattr(z_svm, "rows_of", lambda settings, name: (spoiled, y))
     after = z_svm._chosen(stand_in, "yeast_me2", 0, 0)
     assert after["words"] == before["words"]
 

@@ -1,8 +1,8 @@
 """The machines of the papers, each a few lines that compose the parts.
 
-Every function takes its paper's own parameter names and returns an unfitted
-estimator. Whatever a paper leaves open is set on the estimator, for example
-``ksgd().set_params(device="cuda")``. The papers:
+Every function takes its paper's own parameter names, with types and defaults as in
+its signature, and returns an unfitted estimator. Whatever a paper leaves open is set
+on the estimator, for example ``ksgd().set_params(device="cuda")``. The papers:
 
 - log-loss: Shuxia Lu and Mi Zhou, "Log-loss SVM Classification for Imbalanced
   Data". `lsgd`, `wlsgd`, `ksgd`, `wksgd`.
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import BaseCrossValidator
 
-from ._util.typing import Array
+from ._util.typing import Array, RandomState
 from .density import DensityWeights
 from .kernel import KernelSVM
 from .kernels import RBF, Kernel
@@ -39,74 +39,61 @@ __all__ = [
     "wlsgd", "zsvm",
 ]  # fmt: skip
 
-Seed = int | np.random.RandomState | None
 Gamma = float | str
 KernelLike = str | Kernel | Callable[..., Any]
 
 
-def lsgd(lam: float = 1e-4, T: int = 1_000_000, eps: float = 0.0, random_state: Seed = None) -> LinearSVM:
+def lsgd(lam: float = 1e-4, T: int = 1_000_000, eps: float = 0.0, random_state: RandomState = None) -> LinearSVM:
     """LSGD of the log-loss paper: linear Pegasos with the hinge, no intercept, last iterate.
 
     Parameters
     ----------
-    lam : float, default=1e-4
-        λ.
-    T : int, default=1_000_000
-        Steps.
-    eps : float, default=0.0
-        ε: stop when a step changes w by less than this in the 1-norm (10⁻⁶ in
-        the paper's Table 2).
-    random_state : int, RandomState or None, default=None
+    lam: λ.
+    T: number of steps.
+    eps: ε; stop when a step changes w by less than this in the 1-norm (10⁻⁶ in the paper's Table 2).
+    random_state: seed of the draws.
 
     Examples
     --------
-    >>> from sklearn.datasets import load_digits
     >>> from evenmargin import papers
-    >>> X, y = load_digits(return_X_y=True)
-    >>> papers.lsgd(T=1000, random_state=0).fit(X / 16, y == 8).n_iter_
-    1000
+    >>> papers.lsgd(lam=0.01, T=1000).solver
+    Pegasos(project=False, average=False, change_tol=0.0, best_b=True)
     """
     return LinearSVM(
         alpha=lam, loss="hinge", solver=Pegasos(change_tol=eps), intercept=None, max_iter=T, random_state=random_state
     )
 
 
-def wlsgd(lam: float = 1e-4, T: int = 1_000_000, eps: float = 0.0, random_state: Seed = None) -> LinearSVM:
+def wlsgd(lam: float = 1e-4, T: int = 1_000_000, eps: float = 0.0, random_state: RandomState = None) -> LinearSVM:
     """WLSGD of the log-loss paper: log loss, each row weighted by one over the size of its class (eq. 8).
 
     Parameters as in `lsgd`.
 
     Examples
     --------
-    >>> from sklearn.datasets import load_digits
     >>> from evenmargin import papers
-    >>> X, y = load_digits(return_X_y=True)
-    >>> papers.wlsgd(T=1000, random_state=0).fit(X / 16, y == 8).solver_
-    'pegasos'
+    >>> papers.wlsgd(T=1000).get_params()["class_weight"]
+    'inverse'
     """
     return lsgd(lam, T, eps, random_state).set_params(loss="log", class_weight="inverse")
 
 
-def ksgd(lam: float = 1e-4, sigma: float = 1.5, T: int = 2_000, random_state: Seed = None) -> KernelSVM:
+def ksgd(lam: float = 1e-4, sigma: float = 1.5, T: int = 2_000, random_state: RandomState = None) -> KernelSVM:
     """KSGD of the log-loss paper: kernel Pegasos with the hinge, no intercept, kernel exp(−‖x − x'‖²/σ²).
 
     Parameters
     ----------
-    lam : float, default=1e-4
-        λ.
-    sigma : float, default=1.5
-        σ of the kernel.
-    T : int, default=2_000
-        Steps; 2 000 give the paper's figures.
-    random_state : int, RandomState or None, default=None
+    lam: λ.
+    sigma: σ of the kernel.
+    T: number of steps; 2 000 give the paper's figures.
+    random_state: seed of the draws.
 
     Examples
     --------
-    >>> from sklearn.datasets import load_digits
     >>> from evenmargin import papers
-    >>> X, y = load_digits(return_X_y=True)
-    >>> papers.ksgd(random_state=0).fit(X / 16, y == 8).n_iter_
-    2000
+    >>> papers.ksgd(sigma=2.0)
+    KernelSVM(alpha=0.0001, intercept=None, kernel=RBF(gamma=0.25, sigma=2.0),
+              max_iter=2000, solver='sgd')
     """
     return KernelSVM(
         alpha=lam, kernel=RBF(sigma=sigma), loss="hinge", solver="sgd", intercept=None, max_iter=T,
@@ -114,18 +101,16 @@ def ksgd(lam: float = 1e-4, sigma: float = 1.5, T: int = 2_000, random_state: Se
     )  # fmt: skip
 
 
-def wksgd(lam: float = 1e-4, sigma: float = 1.5, T: int = 2_000, random_state: Seed = None) -> KernelSVM:
+def wksgd(lam: float = 1e-4, sigma: float = 1.5, T: int = 2_000, random_state: RandomState = None) -> KernelSVM:
     """WKSGD of the log-loss paper: `ksgd` with the log loss, each row weighted by one over the size of its class.
 
     Parameters as in `ksgd`.
 
     Examples
     --------
-    >>> from sklearn.datasets import load_digits
     >>> from evenmargin import papers
-    >>> X, y = load_digits(return_X_y=True)
-    >>> papers.wksgd(random_state=0).fit(X / 16, y == 8).solver_
-    'sgd'
+    >>> papers.wksgd(T=500).loss
+    'log'
     """
     return ksgd(lam, sigma, T, random_state).set_params(loss="log", class_weight="inverse")
 
@@ -139,31 +124,23 @@ def cost_sensitive_pegasos(
     double_count: bool = False,
     kernel: KernelLike | None = None,
     gamma: Gamma = "scale",
-    random_state: Seed = None,
+    random_state: RandomState = None,
 ) -> LinearSVM | KernelSVM:
     """Cost-sensitive Pegasos: hinge, class-balanced sampling, a fixed bias, halting on ROC-AUC.
 
     Parameters
     ----------
-    lam : float, default=1.0
-        λ.
-    b : float, default=0.0
-        The bias, a hyperparameter.
-    T : int, default=1000
-        Steps at most.
-    X : int or None, default=None
-        Halt when ROC-AUC on the training rows is not above that of the last
-        check, X steps before, as in the paper; None does not halt, and is better.
-    project : bool, default=False
-        Scale w back to ‖w‖ ≤ 1/√λ after each step.
-    double_count : bool, default=False
-        The paper draws both classes equally often and also weights rows by
-        1/(2 n₊) or 1/(2 n₋), which counts the imbalance twice. True does the same.
-    kernel : None, str, kernel or callable, default=None
-        None: the linear algorithm; otherwise the kernel one; see `KernelSVM`.
-    gamma : float, "scale" or "auto", default="scale"
-        Of the kernel.
-    random_state : int, RandomState or None, default=None
+    lam: λ.
+    b: the bias, a hyperparameter.
+    T: largest number of steps.
+    X: halt when ROC-AUC on the training rows is not above that of the last check, X steps before, as in the
+        paper; None does not halt, and is better.
+    project: scale w back to ‖w‖ ≤ 1/√λ after each step.
+    double_count: the paper draws both classes equally often and also weights rows by 1/(2 n₊) or 1/(2 n₋), which
+        counts the imbalance twice. True does the same.
+    kernel: None for the linear algorithm; otherwise the kernel, as in `KernelSVM`.
+    gamma: γ of the kernel.
+    random_state: seed of the draws.
 
     Examples
     --------
@@ -204,36 +181,26 @@ def blinex_linear(
     k: float | None = None,
     gamma: float = 0.9,
     printed_rate: bool = False,
-    random_state: Seed = None,
+    random_state: RandomState = None,
 ) -> LinearSVM:
     """The linear Blinex SVM: Nesterov's gradient on the bounded loss, augmented intercept (algorithm 1).
 
     Parameters
     ----------
-    a, b : float, default=1.0
-        Of the loss; see `evenmargin.losses.Blinex`.
-    c : float, default=1.0
-        Penalty.
-    T : int, default=10_000
-        Steps.
-    m : int, default=32
-        Batch size.
-    eta0, k : float or None, default=None
-        First learning rate and its decay, which the paper leaves open; None
-        derives them from the data and T.
-    gamma : float, default=0.9
-        Momentum.
-    printed_rate : bool, default=False
-        η_{t+1} = η_t e^{−kt} as printed, instead of η₀ e^{−kt}.
-    random_state : int, RandomState or None, default=None
+    a, b: parameters of the loss; see `evenmargin.losses.Blinex`.
+    c: penalty.
+    T: number of steps.
+    m: batch size.
+    eta0, k: first learning rate and its decay, which the paper leaves open; None derives them from the data and T.
+    gamma: momentum.
+    printed_rate: η_{t+1} = η_t e^{−kt} as printed, instead of η₀ e^{−kt}.
+    random_state: seed of the batches.
 
     Examples
     --------
-    >>> from sklearn.datasets import load_digits
     >>> from evenmargin import papers
-    >>> X, y = load_digits(return_X_y=True)
-    >>> papers.blinex_linear(T=500, random_state=0).fit(X / 16, y == 8).n_iter_
-    500
+    >>> papers.blinex_linear(a=0.5).loss
+    Blinex(a=0.5, b=1.0)
     """
     return LinearSVM(
         C=c,
@@ -253,27 +220,26 @@ def blinex_kernel(
     kernel: KernelLike = "rbf",
     gamma: Gamma = "scale",
     printed_constant: bool = False,
-    random_state: Seed = None,
+    random_state: RandomState = None,
 ) -> KernelSVM:
     """The kernel Blinex SVM: stochastic gradients with step 1/t, no intercept (algorithm 2).
 
     Parameters
     ----------
-    a, b, c, T, random_state
-        As in `blinex_linear`.
-    kernel : str, kernel or callable, default="rbf"
-    gamma : float, "scale" or "auto", default="scale"
-    printed_constant : bool, default=False
-        A step of the paper is scaled by c, which is not the gradient of its own
-        objective (c times the number of rows would be). True does as printed.
+    a, b: parameters of the loss; see `evenmargin.losses.Blinex`.
+    c: penalty.
+    T: number of steps.
+    kernel, gamma: the kernel and its γ, as in `KernelSVM`.
+    printed_constant: a step of the paper is scaled by c, which is not the gradient of its own objective (c times the
+        number of rows would be). True does as printed.
+    random_state: seed of the draws.
 
     Examples
     --------
-    >>> from sklearn.datasets import load_digits
     >>> from evenmargin import papers
-    >>> X, y = load_digits(return_X_y=True)
-    >>> papers.blinex_kernel(T=500, random_state=0).fit(X / 16, y == 8).n_iter_
-    500
+    >>> papers.blinex_kernel(a=0.5)
+    KernelSVM(intercept=None, loss=Blinex(a=0.5, b=1.0), max_iter=10000,
+              solver='sgd')
     """
     penalty: dict[str, Any] = {"alpha": 1.0 / c} if printed_constant else {"C": c}
     return KernelSVM(
@@ -297,16 +263,12 @@ def zsvm(
 
     Parameters
     ----------
-    C : float, default=1.0
-    gamma : float, "scale" or "auto", default=1.0
-        The paper's value.
-    kernel : str, kernel or callable, default="rbf"
-    search : {"exact", "golden"}, default="exact"
-        "golden" is the paper's search, which may miss the best z.
-    M : float or None, default=None
-        Upper end of the golden section search.
-    cv : None, int or splitter, default=None
-        None chooses z on the training scores, as in the paper; folds are safer.
+    C: penalty.
+    gamma: γ of the kernel; 1 is the paper's value.
+    kernel: as in `KernelSVM`.
+    search: "exact", or "golden" for the paper's search, which may miss the best z.
+    M: upper end of the golden section search.
+    cv: None chooses z on the training scores, as in the paper; folds (a number or a splitter) are safer.
 
     Examples
     --------
@@ -321,30 +283,27 @@ def zsvm(
 
 
 def gwl_svc(
-    C: float = 1.0, gamma_K: Gamma = "scale", scheme: int | str = 1, gamma_S: Gamma = "scale", random_state: Seed = None
+    C: float = 1.0,
+    gamma_K: Gamma = "scale",
+    scheme: int | str = 1,
+    gamma_S: Gamma = "scale",
+    random_state: RandomState = None,
 ) -> KernelSVM:
     """GWL for SVC: the hinge, with costs from the density around each row.
 
     Parameters
     ----------
-    C : float, default=1.0
-    gamma_K : float, "scale" or "auto", default="scale"
-        γ of the kernel.
-    scheme : int or str, default=1
-        1 √s, 2 s, 3 s², 4 1/√s, 5 1/s, 6 1/s², 7 s·y, 8 the random control; or its
-        name in `DensityWeights`.
-    gamma_S : float, "scale" or "auto", default="scale"
-        γ of the densities.
-    random_state : int, RandomState or None, default=None
-        For the random control.
+    C: penalty.
+    gamma_K: γ of the kernel.
+    scheme: 1 √s, 2 s, 3 s², 4 1/√s, 5 1/s, 6 1/s², 7 s·y, 8 the random control; or its name in `DensityWeights`.
+    gamma_S: γ of the densities.
+    random_state: seed of the random control.
 
     Examples
     --------
-    >>> from sklearn.datasets import load_breast_cancer
     >>> from evenmargin import papers
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> papers.gwl_svc(C=0.1, scheme=1).fit(X / X.max(axis=0), y).score(X / X.max(axis=0), y) > 0.9
-    True
+    >>> papers.gwl_svc(C=0.1, scheme=5)
+    KernelSVM(C=0.1, density=DensityWeights(scheme=5))
     """
     density = DensityWeights(scheme, gamma=gamma_S, random_state=random_state)
     return KernelSVM(C, kernel="rbf", gamma=gamma_K, density=density)
@@ -355,7 +314,7 @@ def gwl_mlp(
     scheme: int | str | None = 2,
     gamma_S: Gamma = "scale",
     epochs: int = 200,
-    random_state: Seed = None,
+    random_state: RandomState = None,
 ) -> DensityWeightedMLPRegressor:
     """GWL for MLP: a network for a number, its absolute errors weighted by the density around each row.
 
@@ -365,14 +324,11 @@ def gwl_mlp(
 
     Parameters
     ----------
-    layers : sequence of int, default=(100, 50, 20, 1)
-        Units of each layer, the output last; the paper's second is (100, 80, 40, 1).
-    scheme : int, str or None, default=2
-        As in `gwl_svc`, without 7; 2, w = s, is the paper's. None: equal weights.
-    gamma_S : float, "scale" or "auto", default="scale"
-        γ of the densities, of standardised columns.
-    epochs : int, default=200
-    random_state : int, RandomState or None, default=None
+    layers: units of each layer, the output last; the paper's second is (100, 80, 40, 1).
+    scheme: as in `gwl_svc`, without 7; 2, w = s, is the paper's. None: equal weights.
+    gamma_S: γ of the densities, of standardised columns.
+    epochs: number of passes over the rows.
+    random_state: seed of the network and of the random control.
 
     Examples
     --------

@@ -83,7 +83,7 @@ def _list_tables(voice: Voice, folder: Path | None) -> None:
     )
 
 
-def _show(voice: Voice, table: reproduction.Table, outcome: reproduction.Outcome) -> None:
+def _show(voice: Voice, table: reproduction.Table, outcome: reproduction.RunSummary) -> None:
     """The findings, and where the figures are."""
     lines = [f"{table.name}: {table.title}", *(f"  - {finding}" for finding in outcome.report.findings)]
     if outcome.unreadable:

@@ -11,10 +11,10 @@ No data come with the package. A set is looked for in this order:
 3. the sets that come with scikit-learn;
 4. OpenML, through scikit-learn's `fetch_openml`, unless `download=False`.
 
-A download is accepted only if its content has the checksum that is written down here for
-the set: copies on OpenML differ in rows, rounding and order, and a figure of a paper means
-nothing on another set of the name. Some sets have no such copy; the error says where they
-come from. Files in your own folder are taken as they are.
+A download is accepted only if its content has the checksum of the catalogue: copies on OpenML
+differ in rows, rounding and order, and a paper's figures hold for its own rows only. Some sets
+have no such copy; the error says where they come from. Files in your own folder are taken as
+they are.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["Dataset", "DatasetNotFound", "find", "list", "load"]
 
 
 class DatasetNotFound(FileNotFoundError):
-    """A data set is in none of the places where it may be."""
+    """A data set is in none of the places that are searched."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -114,12 +114,12 @@ def load(
     Returns
     -------
     dataset : Dataset
-        With X, y, X_test, y_test, and what is to be known about them.
+        X, y, X_test and y_test, with notes on them.
 
     Raises
     ------
     DatasetNotFound
-        Where the set is in none of the places, or what OpenML has is not the set.
+        If the set is in none of these places, or OpenML has another one of its name.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def load(
     Dataset('breast_wdbc', 569 rows, 30 features, 212 positive (malignant))
     """
     entry = _entry(name)
-    arrays, source = _find(entry, _folder(folder), download)
+    arrays, source = _read(entry, _folder(folder), download)
     positive = entry.positive
     if stored:
         positive = entry.stored_positive or positive
@@ -156,7 +156,7 @@ def list(*, folder: str | os.PathLike[str] | None = None) -> pd.DataFrame:
         One row for each set: name, title, papers that use it, rows, features and positives
         of the part for training in the paper's version, what the positive class is, and
         where `load` would find it now ("folder", "cache", "scikit-learn", "OpenML" or
-        "missing"). "OpenML" means that a download may be tried; nothing is asked of the net.
+        "missing"). "OpenML" means that a download may be tried; the network is not used.
 
     Examples
     --------
@@ -173,8 +173,8 @@ def list(*, folder: str | os.PathLike[str] | None = None) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             "name": entry.name, "title": entry.title, "papers": ", ".join(entry.papers), "rows": entry.train[0],
-            "features": entry.features or entry.columns, "positives": entry.train[1] or None,
-            "positive": entry.positive, "found": _where(entry, own),
+            "features": entry.features, "positives": entry.train[1] or None,
+            "positive": entry.positive, "found": _locate(entry, own)[0],
         }
         for entry in CATALOGUE.values()
     )  # fmt: skip
@@ -202,13 +202,11 @@ def find(name: str, *, folder: str | os.PathLike[str] | None = None) -> Path | N
     >>> print(datasets.find("breast_wdbc"))  # doctest: +SKIP
     None
     """
-    entry, own = _entry(name), _folder(folder)
-    place = {"folder": own, "cache": _cache()}.get(_where(entry, own))
-    return place / f"{entry.name}.npz" if place else None
+    return _locate(_entry(name), _folder(folder))[1]
 
 
 def _floats(X: NDArray[Any]) -> NDArray[Any]:
-    """X as estimators like it: float32 where that holds every number of its type, else float64."""
+    """X as float32 where that holds every number of its type, else as float64."""
     return np.ascontiguousarray(X, dtype=np.result_type(X.dtype, np.float32))
 
 
@@ -230,7 +228,7 @@ def _folder(folder: str | os.PathLike[str] | None) -> Path | None:
     if folder is None and not (folder := os.environ.get("EVENMARGIN_DATA")):
         return None
     path = Path(folder)
-    with contextlib.suppress(RuntimeError):  # the home of nobody
+    with contextlib.suppress(RuntimeError):  # ~name, where there is no such user
         path = path.expanduser()
     if not path.is_dir():
         raise DatasetNotFound(
@@ -266,26 +264,25 @@ def _breast_cancer() -> Arrays:
 _BUNDLED: dict[str, Callable[[], Arrays]] = {"breast_wdbc": _breast_cancer}
 
 
-def _where(entry: Entry, folder: Path | None) -> str:
+def _locate(entry: Entry, folder: Path | None) -> tuple[str, Path | None]:
+    """The first place that has the set, and the file there, if it is a file."""
     for place, path in (("folder", folder), ("cache", _cache())):
-        if path and (path / f"{entry.name}.npz").is_file():
-            return place
+        if path and (file := path / f"{entry.name}.npz").is_file():
+            return place, file
     if entry.name in _BUNDLED:
-        return "scikit-learn"
-    return "OpenML" if entry.source else "missing"
+        return "scikit-learn", None
+    return "OpenML" if entry.source else "missing", None
 
 
-def _find(entry: Entry, folder: Path | None, download: bool) -> tuple[Arrays, str]:
+def _read(entry: Entry, folder: Path | None, download: bool) -> tuple[Arrays, str]:
     """The stored form, and where it came from."""
-    place, cache = _where(entry, folder), _cache()
-    path = {"folder": folder, "cache": cache}.get(place)
-    if path:
-        path /= f"{entry.name}.npz"
-        return read(path, columns=entry.columns, needs=entry.needs), str(path)
+    place, file = _locate(entry, folder)
+    if file:
+        return read(file, columns=entry.columns, needs=entry.needs), str(file)
     if place == "scikit-learn":
         return _BUNDLED[entry.name](), "scikit-learn"
     if entry.source and download:
-        return _download(entry, entry.source, cache), f"OpenML, data set {entry.source.id}"
+        return _download(entry, entry.source), f"OpenML, data set {entry.source.id}"
     if entry.source:
         hint = f"allow its download from OpenML by download=True, or {_advice(entry)}"
     else:
@@ -294,18 +291,18 @@ def _find(entry: Entry, folder: Path | None, download: bool) -> tuple[Arrays, st
 
 
 def _advice(entry: Entry) -> str:
-    """How to get a set that is not here."""
+    """How to get a set that is not on this machine."""
     return f"put {entry.name}.npz into a folder named by folder= or EVENMARGIN_DATA (it comes from {entry.origin})."
 
 
-def _download(entry: Entry, source: OpenMLTable, cache: Path | None) -> Arrays:
-    """The set from OpenML, if it is the set; kept in the cache where that can be written."""
-    cache = _writable(cache)
+def _download(entry: Entry, source: OpenMLTable) -> Arrays:
+    """Download the set, compare its checksum, and keep it in the cache where that can be written."""
+    cache = _writable(_cache())
     copy = f"{entry.name} on OpenML (data set {source.id})"
     advice = _advice(entry)
     try:
         table = fetch(source, cache)
-    except Exception as error:  # whatever the net, the server or the parser do
+    except Exception as error:  # the network, the server and the parser fail in many ways
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         raise DatasetNotFound(f"{copy} could not be downloaded ({reason}): try again later, or {advice}") from error
     try:
@@ -320,7 +317,7 @@ def _download(entry: Entry, source: OpenMLTable, cache: Path | None) -> Arrays:
             f"so it was not kept: {advice}"
         )
     if cache:
-        with contextlib.suppress(OSError):  # no room to keep it is no reason not to give it
+        with contextlib.suppress(OSError):  # without room to keep it, it is still returned
             write(cache / f"{entry.name}.npz", arrays)
     return arrays
 

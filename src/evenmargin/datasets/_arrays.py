@@ -35,23 +35,10 @@ def _digests(*columns: NDArray[Any]) -> Iterator[bytes]:
 
 
 def checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """A hash of the content: of X, y and the labels in each half, whatever the order of its rows.
+    """A hash, in hexadecimal digits, of X, y, label and quality in each half, whatever the order of the rows.
 
-    Parameters
-    ----------
-    arrays : mapping of str to ndarray
-        The stored form: X and y, with X_test, y_test, label, label_test and quality
-        where the set has them. Masks and other encodings follow from these.
+    Masks and other encodings follow from these.
 
-    Returns
-    -------
-    digest : str
-        64 hexadecimal digits.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from evenmargin.datasets._arrays import checksum
     >>> X, y = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, -1])
     >>> checksum({"X": X, "y": y}) == checksum({"X": X[::-1], "y": y[::-1]})
     True
@@ -95,52 +82,41 @@ def read(path: Path, *, columns: int, needs: tuple[str, ...]) -> Arrays:
     return arrays
 
 
+# Dimensions and kinds of numbers; other arrays are not read.
+_EXPECTED = {
+    "X": (2, "fiub"), "y": (1, "fiub"), "label": (1, "iu"), "keep": (1, "b"), "quality": (1, "fiu"),
+    "X_onehot": (2, "fiub"),
+}  # fmt: skip
+
+
 def _fault(arrays: Arrays, columns: int, needs: tuple[str, ...]) -> str | None:
     """What is wrong with the arrays, or None."""
     if missing := [name for name in ("X", "y", *needs) if name not in arrays]:
         return f"lacks the array {missing[0]}"
     if ("X_test" in arrays) != ("y_test" in arrays):
         return "has only one of X_test and y_test"
-    for half in ("", "_test"):
-        X = arrays.get("X" + half)
-        if X is None:
+    for name in sorted(arrays):  # X before all that have as many rows
+        array, base, half = arrays[name], name.removesuffix("_test"), "_test" if name.endswith("_test") else ""
+        if base not in _EXPECTED or "X" + half not in arrays:
             continue
-        if X.ndim != 2 or X.shape[1] != columns or X.dtype.kind not in "fiub":
-            return f"has X{half} of shape {X.shape} and type {X.dtype} where numbers in {columns} columns are expected"
-        if X.dtype.kind == "f" and not np.isfinite(X).all():
-            return f"has missing or infinite values in X{half}"
-        extra = ("keep", "quality", "X_onehot") if half == "" else ()
-        for name in ("y" + half, "label" + half, *extra):
-            if name in arrays and len(np.atleast_1d(arrays[name])) != len(X):
-                return f"has {len(np.atleast_1d(arrays[name]))} rows in {name} but {len(X)} in X{half}"
-        y = arrays["y" + half]
-        if y.ndim != 1 or not np.isin(y, (-1, 1)).all() or np.unique(y).size != 2:
-            return f"has something other than +1 and −1, some of each, in y{half}"
-    return _odd_extra(arrays)
-
-
-def _odd_extra(arrays: Arrays) -> str | None:
-    """What is wrong with the arrays that only some sets have."""
-    for name, dimensions, kinds in (
-        ("keep", 1, "b"),
-        ("quality", 1, "fiu"),
-        ("label", 1, "iu"),
-        ("X_onehot", 2, "fiub"),
-    ):
-        array = arrays.get(name)
-        if array is None:
-            continue
-        if array.ndim != dimensions or array.dtype.kind not in kinds:
-            return f"has {name} of shape {array.shape} and type {array.dtype}"
+        (dimensions, kinds), X = _EXPECTED[base], arrays["X" + half]
+        if base != "X" and len(np.atleast_1d(array)) != len(X):
+            return f"has {len(np.atleast_1d(array))} rows in {name} but {len(X)} in X{half}"
+        odd = array.ndim != dimensions or array.dtype.kind not in kinds
+        if odd or (base == "X" and array.shape[1] != columns):
+            expected = f" where numbers in {columns} columns are expected" if base == "X" else ""
+            return f"has {name} of shape {array.shape} and type {array.dtype}{expected}"
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             return f"has missing or infinite values in {name}"
+        if base == "y" and np.unique(array).tolist() != [-1, 1]:
+            return f"has something other than +1 and −1, or only one of them, in {name}"
     if "keep" in arrays and np.unique(arrays["y"][arrays["keep"]]).size != 2:
-        return "keeps rows of one class at most"
+        return "keeps rows of fewer than two classes"
     return None
 
 
 def write(path: Path, arrays: Arrays) -> None:
-    """Write the file whole or not at all: no one ever reads half of it."""
+    """Write the file whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,52 +24,30 @@ from ._arrays import Arrays, one_hot
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["OpenMLTable", "abalone", "car", "convert", "fetch", "spectra", "wine"]
+__all__ = ["SOURCES", "OpenMLTable", "convert", "fetch", "first_of_its_kind"]
 
 
 @dataclass(frozen=True)
 class OpenMLTable:
-    """A table on OpenML and how to read it.
-
-    Parameters
-    ----------
-    id : int
-        The table's number.
-    positive : str
-        The class that becomes +1.
-    target : str, optional
-        The column of classes; by default the last one.
-    columns : int, optional
-        How many of the other columns are features, from the first on; by default all.
-    labels : mapping of str to int, optional
-        The numbers of the classes, for sets that keep them in `label`.
-    split : int, optional
-        How many rows at the start are for training, for sets with a split.
-    keep : bool
-        Whether the set keeps a mask of rows that are not copies of earlier ones.
-    dtype : str
-        Of X.
-    convert : callable, optional
-        For tables that need more than that: (features, classes) -> arrays.
-    """
+    """A table on OpenML and how to read it."""
 
     id: int
-    positive: str = ""
-    target: str | None = None
-    columns: int | None = None
-    labels: Mapping[str, int] | None = None
-    split: int | None = None
-    keep: bool = False
-    dtype: str = "float32"
-    convert: Callable[[pd.DataFrame, NDArray[Any]], Arrays] | None = None
+    positive: str = ""  # the class that becomes +1
+    target: str | None = None  # the column of classes; by default the last one
+    columns: int | None = None  # how many of the other columns are features, from the first on; by default all
+    labels: Mapping[str, int] | None = None  # the numbers of the classes, for sets that keep them in `label`
+    split: int | None = None  # how many rows at the start are for training, for sets with a split
+    keep: bool = False  # whether the set keeps a mask of rows that are not copies of earlier ones
+    dtype: str = "float32"  # of X
+    convert: Callable[[pd.DataFrame, NDArray[Any]], Arrays] | None = None  # (features, classes) -> arrays, if need be
 
 
 def fetch(source: OpenMLTable, folder: Path | None) -> pd.DataFrame:
-    """The table as OpenML has it; raw files live in a folder of their own and go with it."""
+    """The table as OpenML has it; raw files are kept in a temporary folder."""
     from sklearn.datasets import fetch_openml
 
-    # scikit-learn warns at each new attempt: here one error tells it in the end. Types are left to pandas: told that a
-    # column is nominal, pandas 3.1 gives the numbers among its classes a type that scikit-learn 1.9 fails on.
+    # scikit-learn warns at each new attempt; one error at the end is enough. pandas guesses the types: where it is
+    # given nominal ones, pandas 3.1 makes of numbers among the classes a type that scikit-learn 1.9 fails on.
     with tempfile.TemporaryDirectory(dir=folder, prefix=".openml-") as home, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return fetch_openml(
@@ -118,7 +97,7 @@ def _codes(column: pd.Series, levels: tuple[str, ...]) -> NDArray[np.uint8]:
     return np.array([levels.index(_plain(value)) for value in column], dtype=np.uint8)
 
 
-def abalone(features: pd.DataFrame, classes: NDArray[Any]) -> Arrays:
+def _abalone(features: pd.DataFrame, classes: NDArray[Any]) -> Arrays:
     """Sex as three columns; 19 rings against the rest."""
     sex = one_hot(_codes(features.iloc[:, 0], ("f", "i", "m")), 3)
     rest = features.iloc[:, 1:].to_numpy(dtype=np.float64)
@@ -131,7 +110,7 @@ _CAR_LEVELS = (
 )  # fmt: skip
 
 
-def car(features: pd.DataFrame, classes: NDArray[Any]) -> Arrays:
+def _car(features: pd.DataFrame, classes: NDArray[Any]) -> Arrays:
     """Every column has an order: its codes in X, and a column for each level in X_onehot."""
     codes = [_codes(features.iloc[:, j], levels) for j, levels in enumerate(_CAR_LEVELS)]
     wide = [one_hot(column, len(levels)) for column, levels in zip(codes, _CAR_LEVELS, strict=True)]
@@ -144,16 +123,37 @@ def car(features: pd.DataFrame, classes: NDArray[Any]) -> Arrays:
     }
 
 
-def spectra(features: pd.DataFrame, classes: NDArray[Any]) -> Arrays:
+def _spectra(features: pd.DataFrame, classes: NDArray[Any]) -> Arrays:
     """The 93 fluxes, which come last; spectral classes 44 and above against the rest."""
     fluxes = features.iloc[:, -93:].to_numpy(dtype=np.float64).astype(np.float32)
     return {"X": fluxes, "y": _signs(classes.astype(float) >= 44)}
 
 
-def wine(features: pd.DataFrame, classes: NDArray[Any]) -> Arrays:
+def _wine(features: pd.DataFrame, classes: NDArray[Any]) -> Arrays:
     """Each distinct wine once; the quality, and whether it is 4 at most."""
     X = features.to_numpy(dtype=np.float64).astype(np.float32)
     quality = classes.astype(float).astype(np.int8)
     distinct = first_of_its_kind(np.column_stack([X, quality]))
     X, quality = X[distinct], quality[distinct]
     return {"X": X, "y": _signs(quality <= 4), "quality": quality}
+
+
+# Sets that are not here have no copy of the same content.
+SOURCES = {
+    "mnist": OpenMLTable(554, "8", columns=780, labels={str(d): d for d in range(10)}, split=60_000, dtype="uint8"),
+    "shuttle": OpenMLTable(40685, "4", labels={str(c): c for c in range(1, 8)}, split=43_500, dtype="int16"),
+    "letter": OpenMLTable(6, "Z", labels={c: i for i, c in enumerate(ascii_uppercase, 1)}, dtype="uint8"),
+    "ecoli_imu": OpenMLTable(39, "imU"),
+    "oil_spill": OpenMLTable(311, "1", dtype="float64"),
+    "abalone19": OpenMLTable(183, convert=_abalone),
+    "spectrometer": OpenMLTable(313, target="LRS-class", convert=_spectra),
+    "mammography": OpenMLTable(310, "1"),
+    "yeast_ml8": OpenMLTable(40597, "TRUE", target="Class9", columns=103),
+    "yeast_me2": OpenMLTable(181, "ME2"),
+    "car_good": OpenMLTable(40975, convert=_car),
+    "ionosphere": OpenMLTable(59, "b", keep=True),
+    "sonar": OpenMLTable(40, "Rock", keep=True),
+    "breast_wisconsin": OpenMLTable(15, "malignant", keep=True, dtype="uint8"),
+    "wine_quality_white": OpenMLTable(44971, target="quality", convert=_wine),
+    "statlog_heart": OpenMLTable(53, "present", keep=True),
+}

@@ -12,10 +12,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from ._base import PAPERS, Report, Settings, Table
-from ._runner import Busy, JobFailed, Outcome, Stopped, StrangeFile, run_table
+from ._runner import Busy, JobFailed, RunSummary, Stopped, StrangeFile, run_table
 
 __all__ = [
-    "PAPERS", "Busy", "JobFailed", "Outcome", "Report", "Settings", "Stopped", "StrangeFile", "Table", "get_table",
+    "PAPERS", "Busy", "JobFailed", "Report", "RunSummary", "Settings", "Stopped", "StrangeFile", "Table", "get_table",
     "run", "run_table", "tables",
 ]  # fmt: skip
 
@@ -56,7 +56,7 @@ def run(
     folder: str | os.PathLike[str] | None = None,
     fresh: bool = False,
     verbose: bool = True,
-) -> Outcome:
+) -> RunSummary:
     """Run one table, or continue a run that was stopped.
 
     Parameters
@@ -80,7 +80,7 @@ def run(
 
     Returns
     -------
-    outcome : Outcome
+    summary : RunSummary
         With `report` and the `files` written.
     """
     settings = Settings(quick, trials, seed, None if folder is None else Path(folder))

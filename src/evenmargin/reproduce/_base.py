@@ -15,7 +15,9 @@ from ..datasets import Dataset, load
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["PAPERS", "Job", "Line", "Record", "Report", "Results", "Settings", "Sheet", "Table", "paper_figures"]
+__all__ = [
+    "PAPERS", "Line", "Record", "Report", "ReportSheet", "Results", "Settings", "Table", "TableJob", "paper_figures",
+]  # fmt: skip
 
 PAPERS = {
     "log-loss": "Shuxia Lu and Mi Zhou, “Log-loss SVM Classification for Imbalanced Data”",
@@ -64,7 +66,7 @@ class Settings:
         return quick if self.quick else full
 
     def load(self, name: str, random_state: int = 0) -> Dataset:
-        """A data set; kept in memory for the next jobs that ask for it."""
+        """Load a data set, and keep it in memory for the next jobs."""
         return _load(name, self.folder or os.environ.get("EVENMARGIN_DATA"), random_state)
 
 
@@ -73,8 +75,8 @@ def _load(name: str, folder: Path | str | None, random_state: int) -> Dataset:
     return load(name, folder=folder or None, random_state=random_state)
 
 
-class Job(NamedTuple):
-    """One cell, or a part of one: the unit that is kept when a run is stopped.
+class TableJob(NamedTuple):
+    """One cell of a table, or a part of one: the unit that is kept when a run is stopped.
 
     `key` names everything the figures depend on apart from seed and quick, as
     "mnist/WKSGD/T=2000/trial 3". `run` returns figures that JSON can hold.
@@ -85,7 +87,7 @@ class Job(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What a job found, and how long it took."""
+    """The figures of a job, and how long it took."""
 
     figures: dict[str, Any]
     seconds: float
@@ -111,7 +113,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Sheet:
+class ReportSheet:
     """Lines of one kind.
 
     `columns` names their labels; `spread` says what stands after ±, and `time` what the time was spent on.
@@ -129,7 +131,7 @@ class Sheet:
 class Report:
     """The sheets of a table, and sentences on what they show, computed from them."""
 
-    sheets: Sequence[Sheet]
+    sheets: Sequence[ReportSheet]
     findings: Sequence[str] = ()
 
 
@@ -161,7 +163,7 @@ class Table:
     title: str
     paper: str
     data: tuple[str, ...]
-    jobs: Callable[[Settings], Iterable[Job]]
+    jobs: Callable[[Settings], Iterable[TableJob]]
     report: Callable[[Settings, Results], Report]
     needs: tuple[str, ...] = field(default=())
     draw: Callable[[Settings, Results, Figure], None] | None = None

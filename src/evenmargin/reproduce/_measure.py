@@ -1,9 +1,9 @@
-"""What several tables measure in the same way, and say in the same words."""
+"""What several tables measure in the same way."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,19 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 from sklearn.model_selection import StratifiedKFold
 
-from .._util.typing import Index
+from .._util.typing import Array, Index, Labels
 from ..metrics import GMean, recall
-from ._base import Line, Record, Results
+from ._base import Settings
 
 __all__ = [
-    "Fold", "confusion", "figures", "gmean", "interval", "line", "listed", "many", "mean", "mean_and_spread", "number",
-    "records", "seconds", "sensitivity", "stratified_folds",
+    "Fold", "confusion", "gmean", "interval", "mean", "mean_and_spread", "rows_of", "sensitivity", "stratified_folds",
 ]  # fmt: skip
 
 Fold = tuple[Index, Index]  # training rows and test rows
-
-
-# --- folds and figures ---
 
 
 def stratified_folds(y: NDArray[Any], count: int, seed: int) -> list[Fold]:
@@ -31,15 +27,17 @@ def stratified_folds(y: NDArray[Any], count: int, seed: int) -> list[Fold]:
     return list(StratifiedKFold(count, shuffle=True, random_state=seed).split(y, y))
 
 
+def rows_of(settings: Settings, name: str) -> tuple[Array, Labels]:
+    """The training rows of a set as float64, and their labels."""
+    data = settings.load(name)
+    return np.ascontiguousarray(data.X, np.float64), np.asarray(data.y, np.int64)
+
+
 def confusion(y: ArrayLike, predicted: ArrayLike) -> dict[str, Any]:
     """The four counts, as `evenmargin.metrics` takes them; positive is above 0."""
     positive, flagged = np.asarray(y) > 0, np.asarray(predicted) > 0
-    return {
-        "tp": int(np.count_nonzero(positive & flagged)),
-        "fn": int(np.count_nonzero(positive & ~flagged)),
-        "fp": int(np.count_nonzero(~positive & flagged)),
-        "tn": int(np.count_nonzero(~positive & ~flagged)),
-    }
+    cells = {"tp": positive & flagged, "fn": positive & ~flagged, "fp": ~positive & flagged, "tn": ~positive & ~flagged}
+    return {name: int(np.count_nonzero(cell)) for name, cell in cells.items()}
 
 
 def sensitivity(y: ArrayLike, predicted: ArrayLike) -> float:
@@ -73,49 +71,3 @@ def interval(differences: Sequence[float], overlap: float = 0.0, level: float = 
         return mean(differences), math.inf
     scale = math.sqrt((1.0 / count + overlap) * float(np.var(differences, ddof=1)))
     return mean(differences), float(student.ppf(0.5 + level / 2, count - 1)) * scale
-
-
-# --- from results to lines ---
-
-
-def records(results: Results, start: str) -> list[Record]:
-    """The records whose keys begin like this."""
-    return [record for key, record in results.items() if key.startswith(start)]
-
-
-def figures(some: Iterable[Record], name: str) -> list[Any]:
-    return [record.figures[name] for record in some]
-
-
-def seconds(some: Iterable[Record]) -> float:
-    return sum(record.seconds for record in some)
-
-
-def line(
-    labels: tuple[str, ...], paper: float | None, values: Sequence[float], taken: float | None = None, note: str = ""
-) -> Line:
-    """The mean of several values and their spread, beside the paper's figure."""
-    return Line(labels, paper, *mean_and_spread(values), taken, note)
-
-
-# --- words ---
-
-
-def number(value: float, digits: int = 3, sign: str = "") -> str:
-    """A number as people write it, with a minus sign."""
-    return f"{value:{sign}.{digits}f}".replace("-", "−")
-
-
-def many(count: int, thing: str) -> str:
-    """As "1 split" or "3 splits"."""
-    return f"{count} {thing}{'s' if count != 1 else ''}"
-
-
-def listed(items: Iterable[object]) -> str:
-    """Items as in a sentence.
-
-    >>> listed([1, 2, 3])
-    '1, 2 and 3'
-    """
-    *some, last = map(str, items)
-    return f"{', '.join(some)} and {last}" if some else last

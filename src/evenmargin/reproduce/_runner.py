@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -17,7 +17,7 @@ from .. import __version__
 from .._util.files import replace_file
 from .._util.progress import progress_bars
 from ..datasets import find
-from ._base import Job, Record, Report, Settings, Table
+from ._base import Record, Report, Settings, Table, TableJob
 from ._write import write_report
 
 try:
@@ -25,7 +25,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]  # a module is expected
 
-__all__ = ["Busy", "JobFailed", "Outcome", "Stopped", "StrangeFile", "run_table"]
+__all__ = ["Busy", "JobFailed", "RunSummary", "Stopped", "StrangeFile", "run_table"]
 
 # The extra that installs an optional module.
 _EXTRAS = {"imblearn": "reproduce", "matplotlib": "plot", "torch": "torch"}
@@ -47,8 +47,8 @@ class Stopped(KeyboardInterrupt):
     """Ctrl-C, with a sentence on what is kept."""
 
 
-class Outcome(NamedTuple):
-    """What a run gave."""
+class RunSummary(NamedTuple):
+    """The report of a run, the files written, and how many cells it has."""
 
     report: Report
     files: list[Path]
@@ -57,83 +57,77 @@ class Outcome(NamedTuple):
     unreadable: int  # lines of the results file that a killed run left half-written
 
 
-def run_table(table: Table, settings: Settings, out: Path, *, fresh: bool = False, verbose: bool = False) -> Outcome:
+def run_table(table: Table, settings: Settings, out: Path, *, fresh: bool = False, verbose: bool = False) -> RunSummary:
     """Run the jobs that have no result yet, then write the report."""
     jobs = list(table.jobs(settings))
-    stem = table.name + (".quick" if settings.quick else "")
-    path, head = out / f"{stem}.jsonl", _head(table, settings)
-    with _explained(f"The results cannot be written to {out}", "choose another --out"):
+    stem = out / (table.name + (".quick" if settings.quick else ""))
+    path, head = Path(f"{stem}.jsonl"), _head(table, settings)
+
+    def kept(what: str, done: int) -> str:
+        again = "run the same command again to continue"
+        return f"{what}: {done} of {len(jobs)} cells of {table.name} are kept in {path}; {again}."
+
+    with _explain_errors(f"The results cannot be written to {out}", "choose another --out"):
         present = _read(path, head, fresh)
         if any(job.key not in present.records for job in jobs):  # before hours of work, not in the middle of them
             check_needs(table)
             for name in table.data:
                 settings.load(name)
         out.mkdir(parents=True, exist_ok=True)
-        file, contents = _opened(path, head, fresh)
+        file, contents = _open_results(path, head, fresh)
+    records, before = contents.records, sum(job.key in contents.records for job in jobs)
     with file:
-        before = sum(job.key in contents.records for job in jobs)
-        records = _run_open(table, jobs, file, contents.records, verbose)
+        with progress_bars(verbose) as open_bar:
+            _run_missing(jobs, records, file, open_bar(table.name) or (lambda done, total, note: None), kept)
         results = {job.key: records[job.key] for job in jobs}
-        with _explained(f"The report cannot be written to {out}", "the cells are kept"):
+        with _explain_errors(f"The report cannot be written to {out}", "the cells are kept"):
             try:
                 report = table.report(settings, results)
-                files = write_report(table, settings, results, report, out / stem)
+                files = write_report(table, settings, results, report, stem)
             except KeyboardInterrupt:
-                raise Stopped(_what_is_kept("Stopped", len(jobs), jobs, table, path)) from None
+                raise Stopped(kept("Stopped", len(jobs))) from None
             except (KeyError, IndexError, TypeError) as error:
                 raise StrangeFile(
                     f"The cells in {path} are not those of {table.name} ({type(error).__name__}: {error}): start over "
                     "with --fresh."
                 ) from error
-    return Outcome(report, files, before, len(jobs) - before, contents.unreadable)
+    return RunSummary(report, files, before, len(jobs) - before, contents.unreadable)
 
 
-def _run_open(
-    table: Table, jobs: list[Job], file: BinaryIO, records: dict[str, Record], verbose: bool
-) -> dict[str, Record]:
+def _run_missing(
+    jobs: list[TableJob],
+    records: dict[str, Record],
+    file: BinaryIO,
+    show: Callable[[int, int, str], None],
+    kept: Callable[[str, int], str],
+) -> None:
     """Run the jobs that have no record yet, and keep each as soon as it is done."""
-    open_jobs, path = [job for job in jobs if job.key not in records], Path(file.name)
-    with progress_bars(verbose) as open_bar:
-        bar = open_bar(table.name) or (lambda done, total, note: None)
-        for done, job in enumerate(open_jobs, start=len(jobs) - len(open_jobs)):
-            bar(done, len(jobs), job.key)
-            try:
-                entry = _measured(job)
-            except KeyboardInterrupt:
-                raise Stopped(_what_is_kept("Stopped", done, jobs, table, path)) from None
-            except Exception as error:
-                words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-                raise JobFailed(_what_is_kept(f"{job.key} failed ({words})", done, jobs, table, path)) from error
-            problem = _what_is_kept("The next cell cannot be written", done, jobs, table, path)
-            with _explained(problem, "make room for it"):
-                file.write(entry)
-                os.fsync(file.fileno())  # on the disk before the next job begins
-            records[job.key] = _record(json.loads(entry))  # as a run that reads it back has it
-        bar(len(jobs), len(jobs), "done")
-    return records
-
-
-def _measured(job: Job) -> bytes:
-    """The line of the results file for a job, which is run."""
-    started = time.perf_counter()
-    figures = dict(job.run())
-    return _line({"key": job.key, "seconds": time.perf_counter() - started, "figures": figures})
+    missing = [job for job in jobs if job.key not in records]
+    for done, job in enumerate(missing, start=len(jobs) - len(missing)):
+        show(done, len(jobs), job.key)
+        started = time.perf_counter()
+        try:
+            figures = dict(job.run())
+            line = _line({"key": job.key, "seconds": time.perf_counter() - started, "figures": figures})
+        except KeyboardInterrupt:
+            raise Stopped(kept("Stopped", done)) from None
+        except Exception as error:
+            words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            raise JobFailed(kept(f"{job.key} failed ({words})", done)) from error
+        with _explain_errors(kept("The next cell cannot be written", done), "make room for it"):
+            file.write(line)
+            os.fsync(file.fileno())  # on the disk before the next job begins
+        records[job.key] = _record(json.loads(line))  # as a run that reads it back has it
+    show(len(jobs), len(jobs), "done")
 
 
 def _record(entry: dict[str, Any]) -> Record:
     return Record(dict(entry["figures"]), float(entry["seconds"]))
 
 
-def _what_is_kept(what: str, done: int, jobs: list[Job], table: Table, path: Path) -> str:
-    return (
-        f"{what}: {done} of {len(jobs)} cells of {table.name} are kept in {path}; run the same command again to "
-        "continue."
-    )
-
-
 @contextmanager
-def _explained(what: str, advice: str) -> Iterator[None]:
-    """Put an error of the file system into a sentence; our own errors are sentences already."""
+def _explain_errors(what: str, advice: str) -> Iterator[None]:
+    """Turn an error of the file system into a sentence; errors of this package are left as they are."""
     try:
         yield
     except OSError as error:
@@ -143,7 +137,7 @@ def _explained(what: str, advice: str) -> Iterator[None]:
 
 
 def check_needs(table: Table) -> None:
-    """Say what must be installed, before anything is run."""
+    """Raise an error that names what must be installed."""
     missing = [name for name in table.needs if find_spec(name) is None]
     if missing:
         extras = ",".join(_EXTRAS.get(name, name) for name in missing)
@@ -169,13 +163,12 @@ def _head(table: Table, settings: Settings) -> dict[str, Any]:
     """What all cells of a file have in common; digests of those data that are on this machine."""
     paths = {name: find(name, folder=settings.folder) for name in table.data}
     digests = {name: sha256(path.read_bytes()).hexdigest()[:16] for name, path in paths.items() if path is not None}
-    return {
-        "table": table.name, "seed": settings.seed, "quick": settings.quick, "evenmargin": __version__, "data": digests,
-    }  # fmt: skip
+    run = {"table": table.name, "seed": settings.seed, "quick": settings.quick, "evenmargin": __version__}
+    return {**run, "data": digests}
 
 
 def _read(path: Path, head: dict[str, Any], fresh: bool) -> Contents:
-    """What is in a results file, which need not exist, leaving out a line that a killed run left half-written.
+    """Read a results file, which need not exist, without a line that a killed run left half-written.
 
     With `fresh` the file is only checked, so that nothing but results is ever deleted.
     """
@@ -201,7 +194,7 @@ def _read(path: Path, head: dict[str, Any], fresh: bool) -> Contents:
 
 
 def _check_head(line: bytes, head: dict[str, Any], path: Path, fresh: bool) -> None:
-    """Refuse a file that is not ours, or comes from a run with other settings."""
+    """Refuse a file of another program, or of a run with other settings."""
     found: Any = None
     with suppress(ValueError, RecursionError):
         found = json.loads(line)
@@ -224,18 +217,18 @@ def _line(entry: dict[str, Any]) -> bytes:
     return json.dumps(entry).encode() + b"\n"
 
 
-def _opened(path: Path, head: dict[str, Any], fresh: bool) -> tuple[BinaryIO, Contents]:
-    """The results file, locked and open for more lines, and its contents; unreadable lines are removed."""
-    file = _locked(path)
+def _open_results(path: Path, head: dict[str, Any], fresh: bool) -> tuple[BinaryIO, Contents]:
+    """Open and lock the results file for more lines, and read it; unreadable lines are removed."""
+    file = _open_locked(path)
     contents = _read(path, head, fresh)
     if fresh or contents.unreadable or not contents.lines:
         replace_file(path, b"".join(contents.lines) or _line(head))
         file.close()
-        file = _locked(path)
+        file = _open_locked(path)
     return file, contents
 
 
-def _locked(path: Path) -> BinaryIO:
+def _open_locked(path: Path) -> BinaryIO:
     file = path.open("ab", buffering=0)
     if fcntl is not None:
         try:

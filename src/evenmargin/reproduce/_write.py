@@ -6,7 +6,6 @@ import csv
 import io
 import os
 import platform
-from collections.abc import Sequence
 from datetime import date
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,8 +15,8 @@ import sklearn
 
 from .. import __version__
 from .._util.files import replace_file
-from ._base import PAPERS, Line, Report, Results, Settings, Sheet, Table
-from ._measure import number, seconds
+from ._base import PAPERS, Line, Report, ReportSheet, Results, Settings, Table
+from ._findings import number, seconds
 
 __all__ = ["csv_text", "markdown", "sheet_markdown", "write_report"]
 
@@ -25,9 +24,7 @@ __all__ = ["csv_text", "markdown", "sheet_markdown", "write_report"]
 def write_report(table: Table, settings: Settings, results: Results, report: Report, stem: Path) -> list[Path]:
     """Write STEM.md, STEM.csv and, where there is a figure and matplotlib, STEM.svg."""
     texts = {".md": markdown(table, settings, results, report), ".csv": csv_text(report)}
-    files = []
-    for ending, text in texts.items():
-        files.append(replace_file(Path(f"{stem}{ending}"), text.encode()))
+    files = [replace_file(Path(f"{stem}{ending}"), text.encode()) for ending, text in texts.items()]
     if table.draw is not None and find_spec("matplotlib") is not None:
         from matplotlib.figure import Figure
 
@@ -62,38 +59,29 @@ def _duration(taken: float) -> str:
     return f"{taken / 60:.0f} min" if taken < 7200 else f"{taken / 3600:.1f} h"
 
 
-def sheet_markdown(sheet: Sheet) -> str:
-    """One sheet: its labels, then paper | ours | difference | time."""
-    lines = sheet.lines
-    spread = any(line.spread is not None for line in lines)
-    notes = any(line.note for line in lines)
-    header = [*sheet.columns, "paper", f"ours (± {sheet.spread})" if spread else "ours", "difference",
-              f"time (s, {sheet.time})" if sheet.time else "time (s)"]  # fmt: skip
-    rows = [_cells(line, sheet.digits) + ([line.note] if notes else []) for line in lines]
-    table = [header + (["note"] if notes else []), *rows]
-    rule = ["---"] * len(sheet.columns) + ["---:"] * 4 + (["---"] if notes else [])
-    text = [_row(table[0]), _row(rule), *map(_row, table[1:])]
-    return f"## {sheet.title}\n\n" + "\n".join(text)
-
-
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+def sheet_markdown(sheet: ReportSheet) -> str:
+    """One sheet: its labels, then paper | ours | difference | time, and a note where there are any."""
+    spread = f" (± {sheet.spread})" if any(line.spread is not None for line in sheet.lines) else ""
+    notes = [line.note for line in sheet.lines] if any(line.note for line in sheet.lines) else None
+    time = f"time (s, {sheet.time})" if sheet.time else "time (s)"
+    rows = [
+        [*sheet.columns, "paper", f"ours{spread}", "difference", time],
+        ["---"] * len(sheet.columns) + ["---:"] * 4,
+        *(_cells(line, sheet.digits) for line in sheet.lines),
+    ]
+    if notes:
+        rows = [[*row, note] for row, note in zip(rows, ["note", "---", *notes], strict=True)]
+    return f"## {sheet.title}\n\n" + "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows
+    )
 
 
 def _cells(line: Line, digits: int) -> list[str]:
-    ours = _number(line.ours, digits)
+    ours = number(line.ours, digits)
     if line.spread is not None and line.ours is not None:
-        ours += f" ± {_number(line.spread, digits)}"
+        ours += f" ± {number(line.spread, digits)}"
     time = "" if line.seconds is None else f"{line.seconds:.3g}" if line.seconds < 100 else f"{line.seconds:.0f}"
-    return [*line.labels, _number(line.paper, digits), ours, _number(line.difference, digits, "+"), time]
-
-
-def _number(value: float | None, digits: int, sign: str = "") -> str:
-    if value is None:
-        return ""
-    if not np.isfinite(value):
-        return "∞" if value == np.inf else "–"
-    return number(value, digits, sign)
+    return [*line.labels, number(line.paper, digits), ours, number(line.difference, digits, "+"), time]
 
 
 def csv_text(report: Report) -> str:
@@ -106,11 +94,6 @@ def csv_text(report: Report) -> str:
         for line in sheet.lines:
             named = dict(zip(sheet.columns, line.labels, strict=True))
             figures = (line.paper, line.ours, line.spread, line.difference, line.seconds)
-            writer.writerow(
-                [sheet.title, *(named.get(label, "") for label in labels), *map(_plain, figures), line.note]
-            )
+            plain = ["" if figure is None else repr(float(figure)) for figure in figures]
+            writer.writerow([sheet.title, *(named.get(label, "") for label in labels), *plain, line.note])
     return buffer.getvalue()
-
-
-def _plain(value: float | None) -> str:
-    return "" if value is None else repr(float(value))

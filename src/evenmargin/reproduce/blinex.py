@@ -34,8 +34,9 @@ from ..solvers import Control, Lbfgs, Solver, run
 from ..solvers.base import State
 from ..solvers.kernel_lbfgs import pivoted_cholesky
 from ..solvers.price_paths import solve_paths
-from ._base import Job, Line, Report, Results, Settings, Sheet, Table
-from ._measure import Fold, gmean, interval, listed, number, stratified_folds
+from ._base import Line, Report, ReportSheet, Results, Settings, Table, TableJob
+from ._findings import listed, number, verdict
+from ._measure import Fold, gmean, interval, stratified_folds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,11 +47,6 @@ __all__ = ["TABLES"]
 LOSSES = ("hinge", "log", "Blinex")
 MACHINES = ("linear", "kernel")
 FIGURES = {"gmean": "G-mean", "auc": "ROC-AUC"}
-
-NOISE_SETS = (
-    "car_good", "ecoli_imu", "german_credit", "ionosphere", "mammography", "oil_spill", "spectrometer", "yeast_me2",
-)  # fmt: skip
-IMBALANCE_SETS = ("euthyroid", "german_credit", "ijcnn1", "letter", "mammography", "segmentation")
 
 # Kinds of noise and their shares. 5 % of 20 rare rows is a single row: too few for a level.
 NOISE = {"any label": (0.0, 0.05, 0.1, 0.2, 0.3), "rare rows hidden": (0.0, 0.1, 0.2, 0.3)}
@@ -97,7 +93,7 @@ class Split(NamedTuple):
 # --- the data ---
 
 
-def _whole(settings: Settings, name: str) -> tuple[Array, Labels]:
+def _all_rows(settings: Settings, name: str) -> tuple[Array, Labels]:
     """All rows of a set, the official test rows with the others; +1 is the rarer class."""
     data = settings.load(name)
     X, y = np.asarray(data.X, np.float64), np.asarray(data.y, np.int64)
@@ -106,7 +102,7 @@ def _whole(settings: Settings, name: str) -> tuple[Array, Labels]:
     return X, y if np.mean(y > 0) <= 0.5 else -y
 
 
-def _outer(y: Labels, trial: int, seed: int) -> Fold:
+def _outer_fold(y: Labels, trial: int, seed: int) -> Fold:
     """The rows of a fold: five folds, drawn anew for every five trials."""
     return stratified_folds(y, OUTER, seed + trial // OUTER)[trial % OUTER]
 
@@ -127,13 +123,7 @@ def stratified(y: Labels, most: int, rng: np.random.Generator) -> Index:
 
 
 def with_noise(y: Labels, condition: Condition, rng: np.random.Generator) -> Labels:
-    """Labels of which a share is wrong: of all rows, or of the rare ones, which are then labelled as common.
-
-    >>> y = np.repeat([1, -1], [20, 180])
-    >>> hidden = with_noise(y, Condition("rare rows hidden", 0.1), np.random.default_rng(0))
-    >>> int((hidden > 0).sum())
-    18
-    """
+    """Labels of which a share is wrong: of all rows, or of the rare ones, which are then labelled as common."""
     of = np.flatnonzero(y > 0) if condition.kind == "rare rows hidden" else np.arange(y.size)
     wrong = rng.choice(of, round(condition.level * of.size), replace=False)
     noisy = y.copy()
@@ -142,12 +132,7 @@ def with_noise(y: Labels, condition: Condition, rng: np.random.Generator) -> Lab
 
 
 def with_ratio(y: Labels, ratio: float, most: int, rng: np.random.Generator) -> Index:
-    """At most `most` common rows, and one rare row for every `ratio` of them, but at least one for each inner fold.
-
-    >>> y = np.repeat([1, -1], [20, 180])
-    >>> y[with_ratio(y, 30, 90, np.random.default_rng(0))].tolist().count(1)
-    3
-    """
+    """At most `most` common rows, and one rare row for every `ratio` of them, but at least one for each inner fold."""
     rare, common = np.flatnonzero(y > 0), np.flatnonzero(y < 0)
     common = rng.choice(common, min(most, common.size), replace=False)
     count = min(rare.size, max(INNER, round(common.size / ratio)))
@@ -156,7 +141,7 @@ def with_ratio(y: Labels, ratio: float, most: int, rng: np.random.Generator) -> 
 
 def _split(X: Array, y: Labels, condition: Condition, trial: int, seed: int) -> Split:
     """The trial's rows, standardised by its training part; the same rows for every share of wrong labels."""
-    train, test = _outer(y, trial, seed)
+    train, test = _outer_fold(y, trial, seed)
     rng = np.random.default_rng([seed, trial, 0])
     test = test[stratified(y[test], MOST_TEST, rng)]
     if condition.kind == "ratio":
@@ -181,7 +166,7 @@ def kernel_features(X: Array, others: Array) -> tuple[Array, Array]:
 # --- the machines ---
 
 
-class _Coarse(Lbfgs):
+class CoarseLbfgs(Lbfgs):
     """L-BFGS that stops at tol: the last digits cost more than the fit, and a search does not need them."""
 
     def finish(self, problem: Problem, state: State, solution: Solution) -> bool:
@@ -189,11 +174,7 @@ class _Coarse(Lbfgs):
 
 
 def candidates(loss: str, quick: bool = False) -> list[Candidate]:
-    """As many for each loss; prices ascend for each a and b.
-
-    >>> [len(candidates(loss)) for loss in LOSSES]
-    [24, 24, 24]
-    """
+    """As many candidates for each loss; prices ascend for each a and b."""
     shapes, prices = (SHAPES[:2], PRICES[1:4:2]) if quick else (SHAPES, PRICES)
     if loss == "Blinex":
         return [Candidate(price, a, b) for a, b in shapes for price in prices]
@@ -215,24 +196,20 @@ def machines(loss: str, X: Array, y: Labels, tried: Sequence[Candidate]) -> tupl
         control = Control(tol=_TOL, certify=False)
         if i and (a, b) == tried[i - 1][1:]:
             control.coef, control.intercept = coef[i - 1], float(intercept[i - 1])
-        solution = run(problem, _Coarse(), control)
+        solution = run(problem, CoarseLbfgs(), control)
         coef[i], intercept[i] = solution.coef, solution.intercept
     return coef, intercept
 
 
-def way_to(chosen: Candidate, tried: Sequence[Candidate]) -> list[Candidate]:
-    """The chosen candidate after those from which the search reached it: without them Blinex may end elsewhere.
-
-    >>> [candidate.price for candidate in way_to(Candidate(3.0, 0.3, 10.0), candidates("Blinex"))]
-    [0.003, 0.03, 0.3, 3.0]
-    """
+def path_to(chosen: Candidate, tried: Sequence[Candidate]) -> list[Candidate]:
+    """The chosen candidate after those from which the search reached it: without them Blinex may end elsewhere."""
     if chosen.a == 0.0:  # convex: all ways lead there
         return [chosen]
     return [each for each in tried if each[1:] == chosen[1:] and each.price <= chosen.price]
 
 
 def measure(y: Labels, scores: Array) -> dict[str, float]:
-    """Both figures of some scores; a score of 0 is negative."""
+    """G-mean and ROC-AUC; a score of 0 is negative."""
     return {"gmean": gmean(y, np.where(scores > 0, 1, -1)), "auc": roc_auc(y, scores)}
 
 
@@ -247,36 +224,31 @@ def search(loss: str, X: Array, y: Labels, tried: Sequence[Candidate], seed: int
     return {figure: tried[int(np.argmax(values))] for figure, values in total.items()}
 
 
-def _trial(X: Array, y: Labels, condition: Condition, quick: bool, seed: int, trial: int) -> dict[str, Any]:
+def _trial(X: Array, y: Labels, condition: Condition, settings: Settings, trial: int) -> dict[str, Any]:
     """The figures of all machines on one split."""
+    seed = settings.seed
     split = _split(X, y, condition, trial, seed)
     features = {"linear": (split.X, split.X_test), "kernel": kernel_features(split.X, split.X_test)}
     found: dict[str, Any] = {}
-    for machine, (train, test) in features.items():
-        for loss in LOSSES:
-            tried = candidates(loss, quick)
-            for figure, candidate in search(loss, train, split.y, tried, seed + trial).items():
-                coef, intercept = machines(loss, train, split.y, way_to(candidate, tried))
-                value = measure(split.y_test, test @ coef[-1] + intercept[-1])[figure]
-                found[_cell(machine, loss, figure)] = (value, candidate)
+    for (machine, (train, test)), loss in product(features.items(), LOSSES):
+        tried = candidates(loss, settings.quick)
+        for figure, candidate in search(loss, train, split.y, tried, seed + trial).items():
+            coef, intercept = machines(loss, train, split.y, path_to(candidate, tried))
+            value = measure(split.y_test, test @ coef[-1] + intercept[-1])[figure]
+            found[f"{machine}/{loss}/{figure}"] = (value, candidate)
     return found
 
 
-def _cell(machine: str, loss: str, figure: str) -> str:
-    return f"{machine}/{loss}/{figure}"
-
-
-def _run(settings: Settings, name: str, condition: Condition) -> Mapping[str, Any]:
+def _run(settings: Settings, name: str, condition: Condition) -> dict[str, Any]:
     """One set under one condition: for every machine, loss and figure the values of the trials, and what was chosen."""
-    X, y = _whole(settings, name)
-    count = _trials(settings)
-    trials: list[dict[str, Any]] = [{}] * count
+    X, y = _all_rows(settings, name)
+    trials: list[dict[str, Any]] = [{}] * _trials(settings)
 
     def task(trial: int) -> None:
-        trials[trial] = _trial(X, y, condition, settings.quick, settings.seed, trial)
+        trials[trial] = _trial(X, y, condition, settings, trial)
 
     with Workers() as workers:
-        workers.each(task, range(count))
+        workers.each(task, range(len(trials)))
     return {
         cell: {"values": [trial[cell][0] for trial in trials], "chosen": [list(trial[cell][1]) for trial in trials]}
         for cell in trials[0]
@@ -284,6 +256,15 @@ def _run(settings: Settings, name: str, condition: Condition) -> Mapping[str, An
 
 
 # --- the reports ---
+
+
+class Comparison(NamedTuple):
+    """What the two tables differ in: the sets, what is done to their training rows, and the words for that."""
+
+    sets: tuple[str, ...]
+    quick_sets: tuple[str, ...]
+    kinds: Mapping[str, tuple[float, ...]]
+    axis: str
 
 
 class Difference(NamedTuple):
@@ -299,129 +280,93 @@ class Difference(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        if abs(self.mean) <= self.half:
-            return ""
-        return "better" if self.mean > 0 else "worse"
+        return verdict(self.mean, self.half, ("worse", "", "better"))
 
 
 def _verdicts(some: Sequence[Difference]) -> tuple[int, int]:
     """How many are better, and how many worse."""
-    counts = Counter(difference.verdict for difference in some)
-    return counts["better"], counts["worse"]
+    verdicts = [difference.verdict for difference in some]
+    return verdicts.count("better"), verdicts.count("worse")
 
 
-class Comparison(NamedTuple):
-    """What the two tables differ in: the sets, what is done to their training rows, and the words for that."""
+class ComparisonRun(NamedTuple):
+    """A comparison, how it is run, and the results of its jobs, once there are any."""
 
-    sets: tuple[str, ...]
-    quick_sets: tuple[str, ...]
-    kinds: Mapping[str, tuple[float, ...]]
-    axis: str
+    which: Comparison
+    settings: Settings
+    results: Results = {}
 
-    def names(self, settings: Settings) -> tuple[str, ...]:
-        return self.quick_sets if settings.quick else self.sets
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.which.quick_sets if self.settings.quick else self.which.sets
 
-    def levels(self, settings: Settings, kind: str) -> list[Condition]:
-        """The conditions of a kind, mildest first; no noise is the same for both kinds and goes by the name of one."""
-        found = [Condition(kind if level else "any label", level) for level in self.kinds[kind]]
-        return [found[0], found[-1]] if settings.quick else found
+    @property
+    def conditions(self) -> list[Condition]:
+        return list(dict.fromkeys(each for kind in self.which.kinds for each in self.levels(kind)))
 
-    def conditions(self, settings: Settings) -> list[Condition]:
-        return list(dict.fromkeys(each for kind in self.kinds for each in self.levels(settings, kind)))
+    def levels(self, kind: str) -> list[Condition]:
+        """The conditions of a kind, mildest first; no noise has the name of the first kind."""
+        found = [Condition(kind if level else "any label", level) for level in self.which.kinds[kind]]
+        return [found[0], found[-1]] if self.settings.quick else found
 
-    def jobs(self, settings: Settings) -> Iterator[Job]:
-        for name, condition in product(self.names(settings), self.conditions(settings)):
-            yield Job(_key(settings, name, condition), partial(_run, settings, name, condition))
+    def key(self, name: str, condition: Condition) -> str:
+        return f"{name}/{condition.words}/{_trials(self.settings)} trials"
 
-    def differences(self, settings: Settings, results: Results) -> list[Difference]:
-        cases = product(MACHINES, FIGURES, self.conditions(settings), self.names(settings), LOSSES[:-1])
+    def values(self, name: str, condition: Condition, machine: str, loss: str, figure: str) -> list[float]:
+        """A figure of each trial."""
+        return self.results[self.key(name, condition)].figures[f"{machine}/{loss}/{figure}"]["values"]
+
+    def mean(self, condition: Condition, machine: str, loss: str, figure: str) -> float:
+        """The mean over the sets, each the mean over its trials."""
+        return float(np.mean([self.values(name, condition, machine, loss, figure) for name in self.names]))
+
+    def differences(self) -> list[Difference]:
         found = []
-        for machine, figure, condition, name, other in cases:
-            cells = results[_key(settings, name, condition)].figures
-            ours, theirs = (cells[_cell(machine, loss, figure)]["values"] for loss in (LOSSES[-1], other))
-            apart = interval([a - b for a, b in zip(ours, theirs, strict=True)], 1.0 / (OUTER - 1))
+        for machine, figure, condition, name, other in product(
+            MACHINES, FIGURES, self.conditions, self.names, LOSSES[:-1]
+        ):
+            ours, theirs = (self.values(name, condition, machine, loss, figure) for loss in (LOSSES[-1], other))
+            apart = interval(np.subtract(ours, theirs).tolist(), 1.0 / (OUTER - 1))
             found.append(Difference(machine, figure, condition, name, other, *apart))
         return found
-
-    def mean(self, settings: Settings, results: Results, cell: str, at: Condition) -> float:
-        """Over the sets, of the mean over the trials."""
-        each = [results[_key(settings, name, at)].figures[cell]["values"] for name in self.names(settings)]
-        return float(np.mean(each))
-
-    def report(self, settings: Settings, results: Results) -> Report:
-        found = self.differences(settings, results)
-        sheets = [self._means(settings, results), _over_sets(found), *(_by_set(found, machine) for machine in MACHINES)]
-        findings = [_overall(found), *self._falls(settings, results), *self._counts(settings, found)]
-        return Report(sheets, [*findings, _shapes_chosen(results)])
-
-    def _means(self, settings: Settings, results: Results) -> Sheet:
-        cases = product(MACHINES, FIGURES, self.conditions(settings), LOSSES)
-        lines = [
-            Line((machine, FIGURES[figure], at.words, loss), None, mean)
-            for machine, figure, at, loss in cases
-            for mean in [self.mean(settings, results, _cell(machine, loss, figure), at)]
-        ]
-        title = "Mean over the sets, each the mean over its splits; parameters chosen by inner folds"
-        return Sheet(title, ("machine", "figure", "training part", "loss"), lines)
-
-    def _falls(self, settings: Settings, results: Results) -> Iterator[str]:
-        """What the worst of each kind costs each loss."""
-        for kind, machine, (figure, title) in product(self.kinds, MACHINES, FIGURES.items()):
-            first, *_, last = self.levels(settings, kind)
-            ends = {
-                loss: [self.mean(settings, results, _cell(machine, loss, figure), at) for at in (first, last)]
-                for loss in LOSSES
-            }
-            each = ", ".join(f"{loss} {a:.3f} to {b:.3f}" for loss, (a, b) in ends.items())
-            yield f"{title} of the {machine} machines, {first.words} to {last.words}: {each}."
-
-    def _counts(self, settings: Settings, found: Sequence[Difference]) -> Iterator[str]:
-        """Level by level, on how many sets Blinex is better and worse."""
-        for kind, machine, (figure, title), other in product(self.kinds, MACHINES, FIGURES.items(), LOSSES[:-1]):
-            levels = self.levels(settings, kind)
-            own = [d for d in found if (d.machine, d.figure, d.other) == (machine, figure, other)]
-            at = [[d for d in own if d.condition == level] for level in levels]
-            better, worse = (listed(counts) for counts in zip(*map(_verdicts, at), strict=True))
-            means = listed(number(float(np.mean([d.mean for d in each])), 3, "+") for each in at)
-            yield (
-                f"{title}, {machine}, {levels[0].words} to {levels[-1].words}: against {other}, Blinex is better on "
-                f"{better} and worse on {worse} of {len(at[0])} sets; mean difference {means}."
-            )
-
-    def draw(self, settings: Settings, results: Results, figure: Figure) -> None:
-        """Each figure against the level, averaged over the sets, for the three losses."""
-        panels = list(product(self.kinds, MACHINES))
-        axes = figure.subplots(len(FIGURES), len(panels), sharex="col", sharey="row", squeeze=False)
-        for row, (name, title) in zip(axes, FIGURES.items(), strict=True):
-            row[0].set_ylabel(f"{title}, mean of {len(self.names(settings))} sets")
-            for ax, (kind, machine) in zip(row, panels, strict=True):
-                levels = self.levels(settings, kind)
-                shown = [level.level if kind == "ratio" else 100 * level.level for level in levels]
-                for loss, colour in zip(LOSSES, (NEGATIVE, GREEN, POSITIVE), strict=True):
-                    means = [self.mean(settings, results, _cell(machine, loss, name), level) for level in levels]
-                    ax.plot(shown, means, marker="o", color=colour, label=loss)
-                if kind == "ratio":
-                    ax.set_xscale("log")
-                    ax.set_xticks(shown, [f"{x:g}" for x in shown])
-                    ax.minorticks_off()
-                if ax in axes[0]:
-                    ax.set_title(machine if kind == "ratio" else f"{machine}, {kind}")
-                if ax in axes[-1]:
-                    ax.set_xlabel(self.axis)
-        axes[0, 0].legend()
-
-
-def _key(settings: Settings, name: str, condition: Condition) -> str:
-    return f"{name}/{condition.words}/{_trials(settings)} trials"
 
 
 def _trials(settings: Settings) -> int:
     return settings.repeats(2 * OUTER, 2)
 
 
-def _over_sets(found: Sequence[Difference]) -> Sheet:
+def _jobs(which: Comparison, settings: Settings) -> Iterator[TableJob]:
+    run = ComparisonRun(which, settings)
+    for name, condition in product(run.names, run.conditions):
+        yield TableJob(run.key(name, condition), partial(_run, settings, name, condition))
+
+
+def _report(which: Comparison, settings: Settings, results: Results) -> Report:
+    run = ComparisonRun(which, settings, results)
+    differences = run.differences()
+    sheets = [_sheet_of_means(run), _sheet_over_sets(differences)]
+    sheets += [_sheet_by_set(differences, machine) for machine in MACHINES]
+    count, (better, worse) = len(differences), _verdicts(differences)
+    overall = (
+        f"Of {count} differences (set, training part, machine, figure, other loss), {better} are above 0 and {worse} "
+        f"below 0 by their 95 % interval; chance alone would give about {0.025 * count:.0f} of each."
+    )
+    findings = [overall, *_findings_by_kind(run), *_findings_by_level(run, differences), _shapes_finding(results)]
+    return Report(sheets, findings)
+
+
+def _sheet_of_means(run: ComparisonRun) -> ReportSheet:
+    lines = [
+        Line((machine, FIGURES[figure], at.words, loss), None, run.mean(at, machine, loss, figure))
+        for machine, figure, at, loss in product(MACHINES, FIGURES, run.conditions, LOSSES)
+    ]
+    title = "Mean over the sets, each the mean over its splits; parameters chosen by inner folds"
+    return ReportSheet(title, ("machine", "figure", "training part", "loss"), lines)
+
+
+def _sheet_over_sets(differences: Sequence[Difference]) -> ReportSheet:
     groups: dict[tuple[str, ...], list[Difference]] = {}
-    for d in found:
+    for d in differences:
         groups.setdefault((d.machine, FIGURES[d.figure], d.condition.words, d.other), []).append(d)
     lines = []
     for labels, group in groups.items():
@@ -429,28 +374,44 @@ def _over_sets(found: Sequence[Difference]) -> Sheet:
         note = f"{better} better, {worse} worse of {len(group)}"
         lines.append(Line(labels, None, *interval([d.mean for d in group]), note=note))
     title = "Blinex minus another loss, mean over the sets; the note counts sets whose own interval excludes 0"
-    return Sheet(title, ("machine", "figure", "training part", "minus"), lines, spread="95 % interval over the sets")
+    columns = ("machine", "figure", "training part", "minus")
+    return ReportSheet(title, columns, lines, spread="95 % interval over the sets")
 
 
-def _by_set(found: Sequence[Difference], machine: str) -> Sheet:
+def _sheet_by_set(differences: Sequence[Difference], machine: str) -> ReportSheet:
     lines = [
         Line((FIGURES[d.figure], d.condition.words, d.name, d.other), None, d.mean, d.half, note=d.verdict)
-        for d in found
+        for d in differences
         if d.machine == machine
     ]
-    title = f"Blinex minus another loss, set by set: {machine} machines"
-    return Sheet(title, ("figure", "training part", "set", "minus"), lines, spread="95 % interval over the splits")
+    title, columns = f"Blinex minus another loss, set by set: {machine} machines", ("figure", "training part", "set")
+    return ReportSheet(title, (*columns, "minus"), lines, spread="95 % interval over the splits")
 
 
-def _overall(found: Sequence[Difference]) -> str:
-    better, worse = _verdicts(found)
-    return (
-        f"Of {len(found)} differences (set, training part, machine, figure, other loss), {better} are above 0 and "
-        f"{worse} below 0 by their 95 % interval; chance alone would give about {0.025 * len(found):.0f} of each."
-    )
+def _findings_by_kind(run: ComparisonRun) -> Iterator[str]:
+    """From the mildest to the worst condition of each kind: what each loss has at both."""
+    for kind, machine, (figure, title) in product(run.which.kinds, MACHINES, FIGURES.items()):
+        first, *_, last = run.levels(kind)
+        ends = {loss: [run.mean(at, machine, loss, figure) for at in (first, last)] for loss in LOSSES}
+        each = ", ".join(f"{loss} {a:.3f} to {b:.3f}" for loss, (a, b) in ends.items())
+        yield f"{title} of the {machine} machines, {first.words} to {last.words}: {each}."
 
 
-def _shapes_chosen(results: Results) -> str:
+def _findings_by_level(run: ComparisonRun, differences: Sequence[Difference]) -> Iterator[str]:
+    """Level by level, on how many sets Blinex is better and worse."""
+    for kind, machine, (figure, title), other in product(run.which.kinds, MACHINES, FIGURES.items(), LOSSES[:-1]):
+        levels = run.levels(kind)
+        own = [d for d in differences if (d.machine, d.figure, d.other) == (machine, figure, other)]
+        at = [[d for d in own if d.condition == level] for level in levels]
+        better, worse = (listed(counts) for counts in zip(*map(_verdicts, at), strict=True))
+        means = listed(number(float(np.mean([d.mean for d in each])), 3, "+") for each in at)
+        yield (
+            f"{title}, {machine}, {levels[0].words} to {levels[-1].words}: against {other}, Blinex is better on "
+            f"{better} and worse on {worse} of {len(at[0])} sets; mean difference {means}."
+        )
+
+
+def _shapes_finding(results: Results) -> str:
     """How often the inner folds chose each a and b."""
     counts: Counter[tuple[float, float]] = Counter()
     for record in results.values():
@@ -461,16 +422,47 @@ def _shapes_chosen(results: Results) -> str:
     return f"Chosen for Blinex: {listed(each)}."
 
 
-WRONG_LABELS = Comparison(NOISE_SETS, ("ecoli_imu", "ionosphere"), NOISE, "wrong labels, %")
-FEWER_RARE = Comparison(IMBALANCE_SETS, ("euthyroid", "segmentation"), {"ratio": RATIOS}, "common rows to a rare one")
+def _draw(which: Comparison, settings: Settings, results: Results, figure: Figure) -> None:
+    """Each figure against the level, averaged over the sets, for the three losses."""
+    run, panels = ComparisonRun(which, settings, results), list(product(which.kinds, MACHINES))
+    axes = figure.subplots(len(FIGURES), len(panels), sharex="col", sharey="row", squeeze=False)
+    for row, (name, title) in zip(axes, FIGURES.items(), strict=True):
+        row[0].set_ylabel(f"{title}, mean of {len(run.names)} sets")
+        for ax, (kind, machine) in zip(row, panels, strict=True):
+            levels = run.levels(kind)
+            shown = [level.level if kind == "ratio" else 100 * level.level for level in levels]
+            for loss, colour in zip(LOSSES, (NEGATIVE, GREEN, POSITIVE), strict=True):
+                means = [run.mean(level, machine, loss, name) for level in levels]
+                ax.plot(shown, means, marker="o", color=colour, label=loss)
+            if kind == "ratio":
+                ax.set_xscale("log")
+                ax.set_xticks(shown, [f"{x:g}" for x in shown])
+                ax.minorticks_off()
+    for column, (kind, machine) in enumerate(panels):
+        axes[0, column].set_title(machine if kind == "ratio" else f"{machine}, {kind}")
+        axes[-1, column].set_xlabel(which.axis)
+    axes[0, 0].legend()
 
-TABLES = (
+
+WRONG_LABELS = Comparison(
+    ("car_good", "ecoli_imu", "german_credit", "ionosphere", "mammography", "oil_spill", "spectrometer", "yeast_me2"),
+    ("ecoli_imu", "ionosphere"),
+    NOISE,
+    "wrong labels, %",
+)
+FEWER_RARE = Comparison(
+    ("euthyroid", "german_credit", "ijcnn1", "letter", "mammography", "segmentation"),
+    ("euthyroid", "segmentation"),
+    {"ratio": RATIOS},
+    "common rows to a rare one",
+)
+TABLES = tuple(
     Table(
-        "blinex-noise", "Blinex against hinge and log with wrong labels in the training part", "blinex", NOISE_SETS,
-        WRONG_LABELS.jobs, WRONG_LABELS.report, draw=WRONG_LABELS.draw,
-    ),
-    Table(
-        "blinex-imbalance", "Blinex against hinge and log with ever fewer rows of the rare class", "blinex",
-        IMBALANCE_SETS, FEWER_RARE.jobs, FEWER_RARE.report, draw=FEWER_RARE.draw,
-    ),
+        name, f"Blinex against hinge and log with {what}", "blinex", which.sets,
+        partial(_jobs, which), partial(_report, which), draw=partial(_draw, which),
+    )
+    for name, what, which in (
+        ("blinex-noise", "wrong labels in the training part", WRONG_LABELS),
+        ("blinex-imbalance", "ever fewer rows of the rare class", FEWER_RARE),
+    )
 )  # fmt: skip

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,8 +29,9 @@ from .._util.typing import Array, Labels
 from ..auto.views import PiecewiseLinear, Standard, View
 from ..density import SCHEMES
 from ..kernels import RBF, Kernel, Laplacian
-from ._base import Job, Line, Report, Results, Settings, Sheet, Table, paper_figures
-from ._measure import Fold, interval, line, many, mean, records, seconds, stratified_folds
+from ._base import Line, Record, Report, ReportSheet, Results, Settings, Table, TableJob, paper_figures
+from ._findings import figures, line, many, records, seconds, verdict
+from ._measure import Fold, interval, mean, rows_of, stratified_folds
 from .gwl_search import LARGEST, Family, Grid, KernelRows, f1, families_of, search, standardised, train
 
 __all__ = ["TABLES"]
@@ -56,7 +58,11 @@ class PaperTable(NamedTuple):
 
 
 # Table I has four rows GWL(8) and no GWL(7): the first is read as GWL(7), the others as draws of GWL(8).
-SETS = [PaperTable(**printed) for printed in paper_figures("gwl")]
+PRINTED = paper_figures("gwl")
+SETS = [
+    PaperTable(**facts, rows={label: row[place] for label, row in PRINTED["rows"].items() if row[place]})
+    for place, facts in enumerate(PRINTED["tables"])
+]
 
 
 def _powers(*exponents: float) -> tuple[float, ...]:
@@ -90,28 +96,52 @@ KERNELS: dict[str, tuple[Callable[[float], Kernel], str]] = {
 }
 
 
-def _grid(settings: Settings, which: PaperTable, nested: bool = False) -> Grid:
-    if not settings.quick:
-        return NESTED if nested else FULL
-    if which.label == "Statlog":  # three times the rows
-        return QUICK_STATLOG_NESTED if nested else QUICK_STATLOG
-    return QUICK_NESTED if nested else QUICK
+class Run(NamedTuple):
+    """A table of the paper, how it is run, and the results of its jobs, once there are any."""
 
+    which: PaperTable
+    settings: Settings
+    results: Results = {}
 
-def _rows(settings: Settings, which: PaperTable) -> tuple[Array, Labels]:
-    data = settings.load(which.data)
-    return np.ascontiguousarray(data.X, dtype=np.float64), data.y
+    @property
+    def seeds(self) -> range:
+        """The seeds of the folds."""
+        return range(self.settings.seed, self.settings.seed + self.settings.repeats(self.which.seeds, 1))
+
+    def grid(self, nested: bool = False) -> Grid:
+        if not self.settings.quick:
+            return NESTED if nested else FULL
+        if self.which.label == "Statlog":  # three times the rows
+            return QUICK_STATLOG_NESTED if nested else QUICK_STATLOG
+        return QUICK_NESTED if nested else QUICK
+
+    def row(self, label: str) -> list[Record]:
+        """The records of a row of the table, one for each seed."""
+        return [self.results[f"folds {seed}/{label}"] for seed in self.seeds]
+
+    def f1(self, label: str) -> list[float]:
+        return figures(self.row(label), "f1")
+
+    def nested(self) -> dict[str, list[float]]:
+        """F1 on all outer folds: of both arms, and of GWL minus w = 1."""
+        arms = ("w = 1", "GWL")
+        ones, weighted = ([found["f1"] for found in figures(records(self.results, "nested "), arm)] for arm in arms)
+        return {"w = 1": ones, "GWL": weighted, "GWL less w = 1": np.subtract(weighted, ones).tolist()}
+
+    def parts(self) -> dict[tuple[str, ...], Record]:
+        """The records of the compositions, by view and kernel."""
+        return {tuple(key.split("/")[1:]): found for key, found in self.results.items() if key.startswith("parts/")}
 
 
 # --- chosen as in the paper ---
 
 
-def _row(settings: Settings, which: PaperTable, label: str, seed: int) -> dict[str, Any]:
+def _row(run: Run, label: str, seed: int) -> dict[str, Any]:
     """One row of the paper's table, on the folds of a seed; the German rows standardised, over all of them."""
-    X, y = _rows(settings, which)
-    if which.standardise:
+    X, y = rows_of(run.settings, run.which.data)
+    if run.which.standardise:
         X = standardised(X, np.arange(y.size))
-    grid, folds = _grid(settings, which), stratified_folds(y, 5, seed)
+    grid, folds = run.grid(), stratified_folds(y, 5, seed)
     with Workers() as pool:
         if label == PLAIN:
             return _plain(X, y, folds, grid, pool)
@@ -140,13 +170,13 @@ def _plain(X: Array, y: Labels, folds: Sequence[Fold], grid: Grid, pool: Workers
 # --- nested folds ---
 
 
-def _nested(settings: Settings, which: PaperTable, seed: int, fold: int) -> dict[str, Any]:
+def _nested(run: Run, seed: int, fold: int) -> dict[str, Any]:
     """F1 of GWL and of w = 1 on one outer fold, with everything chosen by inner folds."""
-    X, y = _rows(settings, which)
+    X, y = rows_of(run.settings, run.which.data)
     own, test = stratified_folds(y, 5, seed)[fold]
-    rows = KernelRows(standardised(X, own) if which.standardise else X, y)
+    rows = KernelRows(standardised(X, own) if run.which.standardise else X, y)
     inner = [(own[a], own[b]) for a, b in stratified_folds(y[own], 5, seed)]
-    grid, found = _grid(settings, which, nested=True), {}
+    grid, found = run.grid(nested=True), {}
     schemes: dict[str, Sequence[str | None]] = {"w = 1": (None,), "GWL": SCHEMES[:7]}
     with Workers() as pool:
         for arm in schemes:
@@ -161,22 +191,23 @@ def _nested(settings: Settings, which: PaperTable, seed: int, fold: int) -> dict
 # --- compositions of parts ---
 
 
-def _composition(settings: Settings, which: PaperTable, view: str, kernel: str) -> dict[str, Any]:
+def _composition(run: Run, view: str, kernel: str) -> dict[str, Any]:
     """The best of all class costs, densities, thresholds and z, on the folds that it is measured on.
 
     It comes from a coarse grid, then from a finer one around its best; the winner is then
     measured on the folds of other seeds as well.
     """
-    rows = _viewed(*_rows(settings, which), view, kernel)
+    settings = run.settings
+    rows = _viewed(*rows_of(settings, run.which.data), view, kernel)
     grid, finer = (QUICK_PARTS, QUICK_STEPS) if settings.quick else (PARTS, STEPS)
     folds = stratified_folds(rows.y, 5, settings.seed)
     with Workers() as pool:
         coarse = search(rows, folds, grid, _all_families(grid), pool)
-        around = _around(coarse, grid, finer)
+        around = _finer_grid(coarse, grid, finer)
         fine = search(rows, folds, around, _all_families(around), pool)
         best = max(coarse, fine, key=lambda found: float(found["f1"]))
         others = [stratified_folds(rows.y, 5, settings.seed + k) for k in range(1, 2 if settings.quick else 6)]
-        elsewhere = [search(rows, other, *_only(best), pool)["f1"] for other in others]
+        elsewhere = [search(rows, other, *_single_grid(best), pool)["f1"] for other in others]
     total = sum(each.size(_all_families(each)) for each in (grid, around))
     return {**best, "coarse": coarse["f1"], "candidates": total, "elsewhere": elsewhere}
 
@@ -194,14 +225,14 @@ def _all_families(grid: Grid) -> list[Family]:
     return [Family(None), *(Family(scheme, gamma) for gamma in grid.gamma_S for scheme in SCHEMES[:6])]
 
 
-def _around(best: dict[str, Any], grid: Grid, steps: Grid) -> Grid:
+def _finer_grid(best: dict[str, Any], grid: Grid, steps: Grid) -> Grid:
     """A finer grid: the best values times each step; thresholds and z are those of the steps."""
     centre = {**best, "gamma_S": best["gamma_S"] or max(grid.gamma_S)}
     values = {name: tuple(centre[name] * step for step in getattr(steps, name)) for name in Grid._fields[:4]}
     return steps._replace(**values)
 
 
-def _only(best: dict[str, Any]) -> tuple[Grid, list[Family]]:
+def _single_grid(best: dict[str, Any]) -> tuple[Grid, list[Family]]:
     """A grid of one composition."""
     grid = Grid(*(() if best[name] is None else (best[name],) for name in Grid._fields))
     return grid, [Family(best["scheme"], best["gamma_S"])]
@@ -210,58 +241,17 @@ def _only(best: dict[str, Any]) -> tuple[Grid, list[Family]]:
 # --- jobs ---
 
 
-def _jobs(which: PaperTable, settings: Settings) -> Iterator[Job]:
-    for seed in _seeds(which, settings):
-        for label in which.rows:
-            yield Job(f"folds {seed}/{label}", partial(_row, settings, which, label, seed))
-    for seed in _seeds(which, settings):
-        for fold in range(5):
-            yield Job(f"nested {seed}/fold {fold}", partial(_nested, settings, which, seed, fold))
-    for view, kernel in _compositions(settings):
-        yield Job(f"parts/{view}/{kernel}", partial(_composition, settings, which, view, kernel))
-
-
-def _seeds(which: PaperTable, settings: Settings) -> range:
-    return range(settings.seed, settings.seed + settings.repeats(which.seeds, 1))
-
-
-def _compositions(settings: Settings) -> list[tuple[str, str]]:
-    views = ("standardised",) if settings.quick else tuple(VIEWS)
-    return [(view, kernel) for view in views for kernel in KERNELS]
+def _jobs(which: PaperTable, settings: Settings) -> Iterator[TableJob]:
+    run = Run(which, settings)
+    for seed, label in product(run.seeds, which.rows):
+        yield TableJob(f"folds {seed}/{label}", partial(_row, run, label, seed))
+    for seed, fold in product(run.seeds, range(5)):
+        yield TableJob(f"nested {seed}/fold {fold}", partial(_nested, run, seed, fold))
+    for view, kernel in product(("standardised",) if settings.quick else VIEWS, KERNELS):
+        yield TableJob(f"parts/{view}/{kernel}", partial(_composition, run, view, kernel))
 
 
 # --- report ---
-
-
-class Run(NamedTuple):
-    """A table with the results of its jobs."""
-
-    which: PaperTable
-    settings: Settings
-    results: Results
-
-    @property
-    def seeds(self) -> range:
-        return _seeds(self.which, self.settings)
-
-    def f1(self, label: str) -> list[float]:
-        """F1 of a row of the table, on the folds of each seed."""
-        return [self.results[f"folds {seed}/{label}"].figures["f1"] for seed in self.seeds]
-
-    def first(self, label: str) -> dict[str, Any]:
-        """The figures of a row on the folds of the first seed."""
-        return self.results[f"folds {self.settings.seed}/{label}"].figures
-
-    def nested(self) -> dict[str, list[float]]:
-        """F1 on all outer folds: of both arms, and of GWL minus w = 1."""
-        found = [record.figures for record in records(self.results, "nested ")]
-        ones, weighted = ([figures[arm]["f1"] for figures in found] for arm in ("w = 1", "GWL"))
-        return {"w = 1": ones, "GWL": weighted, "GWL less w = 1": np.subtract(weighted, ones).tolist()}
-
-    def parts(self) -> dict[tuple[str, ...], dict[str, Any]]:
-        return {
-            tuple(key.split("/")[1:]): self.results[key].figures for key in self.results if key.startswith("parts/")
-        }
 
 
 def _report(which: PaperTable, settings: Settings, results: Results) -> Report:
@@ -271,11 +261,10 @@ def _report(which: PaperTable, settings: Settings, results: Results) -> Report:
     return Report(sheets, findings)
 
 
-def _rows_sheet(run: Run) -> Sheet:
+def _rows_sheet(run: Run) -> ReportSheet:
     which, lines = run.which, []
     for label, (paper, printed) in which.rows.items():
-        values = run.f1(label)
-        taken = sum(run.results[f"folds {seed}/{label}"].seconds for seed in run.seeds) / len(values)
+        values, taken = run.f1(label), seconds(run.row(label)) / len(run.seeds)
         note = f"from {min(values):.4f} to {max(values):.4f}" + (f"; paper's time {printed}" if printed else "")
         if which.number == "I" and label == "GWL(7)":
             note += "; the paper labels this row GWL(8), like the three below it"
@@ -284,36 +273,36 @@ def _rows_sheet(run: Run) -> Sheet:
         f"{which.label}: mean F1 over five folds, chosen as in the paper: the best of a grid on the same folds; mean "
         f"over {many(len(run.seeds), 'seed')} of the folds"
     )
-    return Sheet(title, ("algorithm",), lines, digits=4, time="one seed")
+    return ReportSheet(title, ("algorithm",), lines, digits=4, time="one seed")
 
 
-def _settings_sheet(run: Run) -> Sheet:
-    def settings_line(label: str, paper: float | None) -> Line:
-        best, taken = run.results[f"folds {run.settings.seed}/{label}"]
+def _settings_sheet(run: Run) -> ReportSheet:
+    lines = []
+    for label, (paper, _) in run.which.rows.items():
+        best, taken = run.row(label)[0]
         density = "" if best.get("scheme") in (None, "random") else f", γ_S {best['gamma_S']:g}"
         note = f"γ_K {best['gamma_K']:.2g}, C {best['C']:g}{density}; best of {best['candidates']}"
-        return Line((label,), paper, best["f1"], seconds=taken, note=note)
-
+        lines.append(Line((label,), paper, best["f1"], seconds=taken, note=note))
     title = (
         f"{run.which.label}: the folds of seed {run.settings.seed} alone, and the best settings on them, of those "
         f"whose mean price of a row is at most {LARGEST:g}"
     )
-    lines = [settings_line(label, paper) for label, (paper, _) in run.which.rows.items()]
-    return Sheet(title, ("algorithm",), lines, digits=4)
+    return ReportSheet(title, ("algorithm",), lines, digits=4)
 
 
-def _nested_sheet(run: Run) -> Sheet:
+def _nested_sheet(run: Run) -> ReportSheet:
     lines = [Line((label,), None, *interval(values, overlap=0.25)) for label, values in run.nested().items()]
     title = (
         f"{run.which.label}: mean F1 over nested folds: γ_K, C, γ_S and the scheme (1 to 7) chosen by five inner folds "
         f"({len(run.seeds)} × 5 outer folds)"
     )
-    return Sheet(title, ("machine",), lines, digits=4, spread="half width of a 95 % interval, for overlapping folds")
+    spread = "half width of a 95 % interval, for overlapping folds"
+    return ReportSheet(title, ("machine",), lines, digits=4, spread=spread)
 
 
-def _parts_sheet(run: Run) -> Sheet:
+def _parts_sheet(run: Run) -> ReportSheet:
     lines = []
-    for labels, best in run.parts().items():
+    for labels, (best, taken) in run.parts().items():
         density = "none" if best["scheme"] is None else f"{best['scheme']} (mean 1, γ_S {best['gamma_S']:.2g})"
         moved = f"z {best['z']:g}" if best["cut"] is None else f"threshold {best['cut']:g}"
         note = (
@@ -321,14 +310,13 @@ def _parts_sheet(run: Run) -> Sheet:
             f"density {density}, {moved}; the coarse grid alone {best['coarse']:.4f}; {best['candidates']} candidates; "
             f"on the folds of other seeds {mean(best['elsewhere']):.4f}"
         )
-        taken = run.results["parts/" + "/".join(labels)].seconds
         lines.append(Line(labels, run.which.best[1], best["f1"], seconds=taken, note=note))
     title = (
         f"{run.which.label}: the best composition of parts beside the paper's best GWL, chosen as in the paper: the "
         f"best of a grid, and of a finer grid around that, on the same folds (stratified, seed {run.settings.seed}), "
         "and therefore optimistic; scaling uses all rows, without labels; γ in units of that of the median distance"
     )
-    return Sheet(title, ("rows", "kernel"), lines, digits=4, time="its whole grid")
+    return ReportSheet(title, ("rows", "kernel"), lines, digits=4, time="its whole grid")
 
 
 def _plain_finding(run: Run) -> str:
@@ -346,7 +334,7 @@ def _gain_finding(run: Run) -> str:
     gains = {label: float(np.mean(np.subtract(run.f1(label), run.f1(ONES)))) for label in run.which.rows}
     density = [label for label in gains if label.startswith("GWL(") and "(8)" not in label]
     best, (name, most) = max(density, key=gains.__getitem__), run.which.best
-    tried = {label: run.first(label)["candidates"] for label in (best, ONES)}
+    tried = {label: run.row(label)[0].figures["candidates"] for label in (best, ONES)}
     random = " and ".join(f"{gain:+.4f}" for label, gain in gains.items() if label.startswith("GWL(8)"))
     return (
         f"Chosen on the folds it is measured on, from {tried[best]} candidates where w = 1 has {tried[ONES]}, {best} "
@@ -357,15 +345,15 @@ def _gain_finding(run: Run) -> str:
 
 def _nested_finding(run: Run) -> str:
     average, half = interval(run.nested()["GWL less w = 1"], overlap=0.25)
-    verdict = "it gains" if average - half > 0 else "it loses" if average + half < 0 else "no gain is shown"
+    said = verdict(average, half, ("it loses", "no gain is shown", "it gains"))
     return (
         f"With everything chosen by inner folds, the F1 of GWL minus that of w = 1 is {average:+.4f} ± {half:.4f} (95 "
-        f"% interval): {verdict}."
+        f"% interval): {said}."
     )
 
 
 def _parts_finding(run: Run) -> str:
-    found, paper = run.parts(), run.which.best[1]
+    found, paper = {labels: record.figures for labels, record in run.parts().items()}, run.which.best[1]
     (view, kernel), best = max(found.items(), key=lambda item: float(item[1]["f1"]))
     coarse, candidates = max(each["coarse"] for each in found.values()), sum(e["candidates"] for e in found.values())
     return (
@@ -378,7 +366,7 @@ def _parts_finding(run: Run) -> str:
 
 def _time_finding(run: Run) -> str:
     rows = {label: printed for label, (_, printed) in run.which.rows.items() if label != PLAIN}
-    own = sum(run.results[f"folds {run.settings.seed}/{label}"].seconds for label in rows)
+    own = sum(run.row(label)[0].seconds for label in rows)
     hours = sum(map(printed_seconds, rows.values())) / 3600
     return (
         f"All rows of GWL took {own:.0f} s, and {seconds(run.results.values()):.0f} s with scikit-learn's row, the "
@@ -390,9 +378,6 @@ def _time_finding(run: Run) -> str:
 def printed_seconds(text: str) -> float:
     """Seconds of a time as the paper prints it; 0 for none.
 
-    Examples
-    --------
-    >>> from evenmargin.reproduce.gwl import printed_seconds
     >>> printed_seconds("3h:07m:41s"), printed_seconds("62m34,796s"), printed_seconds("3h:05m:40")
     (11261.0, 3754.796, 11140.0)
     """

@@ -22,8 +22,9 @@ from sklearn.model_selection import train_test_split
 from .. import papers
 from .._util.typing import Array
 from ..density import SCHEMES, DensityWeights
-from ._base import Job, Line, Report, Results, Settings, Sheet, Table, paper_figures
-from ._measure import interval, line, mean, mean_and_spread, seconds
+from ._base import Line, Report, ReportSheet, Results, Settings, Table, TableJob, paper_figures
+from ._findings import figures, line, records, seconds, verdict
+from ._measure import interval, mean, mean_and_spread
 
 __all__ = ["TABLES"]
 
@@ -31,6 +32,7 @@ GAMMAS = (0.01, 0.1, 1.0, 10.0, 100.0)
 TEST, ASIDE = 0.2, 0.2  # of all rows, and of the rest
 TRIALS = 10
 PLAIN, RESTARTS, RANDOM = "w = 1", "w = 1, other starts", "random, other draws"
+VERDICTS = ("lower", "no difference shown", "higher")
 
 
 class PaperNetwork(NamedTuple):
@@ -56,14 +58,14 @@ class WineParts(NamedTuple):
 
 @lru_cache(maxsize=2)
 def _parts(settings: Settings, seed: int) -> WineParts:
-    """Those of a trial, the same for all its networks."""
+    """Split the wines of a trial, in the same way for all its networks."""
     wine = settings.load("wine_quality_white")
     X, X_test, y, y_test = train_test_split(wine.X, wine.y, test_size=int(TEST * len(wine.y)), random_state=seed)
     X, X_aside, y, y_aside = train_test_split(X, y, test_size=ASIDE, random_state=seed)
     return WineParts(*(np.ascontiguousarray(part) for part in (X, y, X_aside, y_aside, X_test, y_test)))
 
 
-def _graded(
+def _network_errors(
     settings: Settings, layers: Sequence[int], trial: int, density: DensityWeights | None, start: int = 0
 ) -> list[float]:
     """One network: MAE of rounded grades on test rows, and MAE of the grades on those held aside."""
@@ -77,8 +79,12 @@ def _graded(
     ]
 
 
+def _gammas(settings: Settings) -> tuple[float, ...]:
+    return GAMMAS[1:4:2] if settings.quick else GAMMAS
+
+
 def _trial(settings: Settings, layers: Sequence[int], kind: str, trial: int) -> dict[str, Any]:
-    graded, gammas = partial(_graded, settings, layers, trial), _gammas(settings)
+    graded, gammas = partial(_network_errors, settings, layers, trial), _gammas(settings)
     if kind == PLAIN:
         errors = [graded(None)]
     elif kind == RESTARTS:  # as many attempts on the test rows as a scheme has
@@ -90,28 +96,18 @@ def _trial(settings: Settings, layers: Sequence[int], kind: str, trial: int) -> 
     return {"errors": errors}
 
 
-def _gammas(settings: Settings) -> tuple[float, ...]:
-    return GAMMAS[1:4:2] if settings.quick else GAMMAS
-
-
 def _key(kind: str, trial: int) -> str:
     return f"{kind}/trial {trial + 1}"
 
 
-def _jobs(settings: Settings, number: str) -> Iterator[Job]:
+def _jobs(settings: Settings, number: str) -> Iterator[TableJob]:
     for trial, kind in product(range(settings.repeats(TRIALS, 2)), (PLAIN, RESTARTS, *SCHEMES[:6], RANDOM)):
-        yield Job(_key(kind, trial), partial(_trial, settings, NETS[number].layers, kind, trial))
+        yield TableJob(_key(kind, trial), partial(_trial, settings, NETS[number].layers, kind, trial))
 
 
-def _errors(settings: Settings, results: Results, kind: str) -> Array:
-    """By trial, setting and figure."""
-    trials = range(settings.repeats(TRIALS, 2))
-    return np.array([results[_key(kind, trial)].figures["errors"] for trial in trials])
-
-
-def _seconds(results: Results, kind: str, errors: Array) -> float:
-    """Of one network."""
-    return seconds(results[_key(kind, trial)] for trial in range(len(errors))) / errors[:, :, 0].size
+def _errors(results: Results, kind: str) -> Array:
+    """Errors of the networks by trial, setting and figure."""
+    return np.array(figures(records(results, f"{kind}/"), "errors"))
 
 
 def _chosen(errors: Array, by: int) -> Array:
@@ -121,8 +117,8 @@ def _chosen(errors: Array, by: int) -> Array:
 
 
 def _report(settings: Settings, results: Results, number: str) -> Report:
-    found = {kind: _errors(settings, results, kind) for kind in (PLAIN, *SCHEMES[:6], RANDOM, RESTARTS)}
-    taken = {kind: _seconds(results, kind, errors) for kind, errors in found.items()}
+    found = {kind: _errors(results, kind) for kind in (PLAIN, *SCHEMES[:6], RANDOM, RESTARTS)}
+    taken = {kind: seconds(records(results, f"{kind}/")) / errors[:, :, 0].size for kind, errors in found.items()}
     plain, matched = found.pop(PLAIN)[:, 0, 0], _chosen(found[RESTARTS], 1)
     standard = mean_and_spread(plain.tolist())
     values: list[Line] = []
@@ -140,6 +136,7 @@ def _report(settings: Settings, results: Results, number: str) -> Report:
         if kind != RESTARTS:
             by_aside[kind] = _difference(label, None, _chosen(errors, 1) - matched, judged=True)
     how, tried, spread = f"mean of {len(plain)} seeds", len(_gammas(settings)), "95 % interval"
+    values_title = f"MAE of rounded grades, the best of {tried} on the test rows, {how}"
     test_title = (
         f"MAE of the best of {tried} on the test rows minus that of one standard network: what the paper's table "
         f"seems to show, and optimistic; {how}"
@@ -148,11 +145,10 @@ def _report(settings: Settings, results: Results, number: str) -> Report:
         f"MAE of the best of {tried} γ_S, by rows held aside, minus that of the best of {tried} standard networks, "
         f"by the same rows; {how}"
     )
-    values_title = f"MAE of rounded grades, the best of {tried} on the test rows, {how}"
     sheets = [
-        Sheet(values_title, ("scheme", "network"), values, 4, time="one network"),
-        Sheet(test_title, ("scheme",), list(by_test.values()), 4, spread),
-        Sheet(aside_title, ("scheme",), list(by_aside.values()), 4, spread),
+        ReportSheet(values_title, ("scheme", "network"), values, 4, time="one network"),
+        ReportSheet(test_title, ("scheme",), list(by_test.values()), 4, spread),
+        ReportSheet(aside_title, ("scheme",), list(by_aside.values()), 4, spread),
     ]
     return Report(sheets, _findings(by_test, by_aside))
 
@@ -160,18 +156,19 @@ def _report(settings: Settings, results: Results, number: str) -> Report:
 def _difference(label: str, paper: float | None, differences: Array, judged: bool = False) -> Line:
     """The mean over seeds; the interval accounts for the rows that parts of different seeds have in common."""
     average, half = interval(differences.tolist(), overlap=TEST / (1.0 - TEST))
-    verdict = "no difference shown" if abs(average) <= half else "lower" if average < 0 else "higher"
-    return Line((label,), paper, average, half, None, verdict if judged else "")
+    note = verdict(average, half, VERDICTS) if judged else ""
+    return Line((label,), paper, average, half, note=note)
 
 
 def _findings(by_test: Mapping[str, Line], by_aside: Mapping[str, Line]) -> list[str]:
     notes = [by_aside[scheme].note for scheme in SCHEMES[:6]]
+    lower, neither, higher = (notes.count(word) for word in VERDICTS)
     gain = mean([by_test[scheme].ours or 0.0 for scheme in SCHEMES[:6]])
     random, starts = (by_test[kind].ours or 0.0 for kind in (RANDOM, RESTARTS))
     return [
-        f"Chosen by rows held aside, with as many networks on either side, {notes.count('lower')} of the six schemes "
-        f"have a lower error than the standard network by the 95 % interval and {notes.count('higher')} a higher one; "
-        f"for {notes.count('no difference shown')} the interval holds 0.",
+        f"Chosen by rows held aside, with as many networks on either side, {lower} of the six schemes have a lower "
+        f"error than the standard network by the 95 % interval and {higher} a higher one; for {neither} the interval "
+        "holds 0.",
         f"Chosen on the test rows, the schemes differ from one standard network by {gain:+.4f} on average, but so do "
         f"random weights, by {random:+.4f}, and standard networks with other starts, by {starts:+.4f}: that much comes "
         "from the choice alone.",

@@ -38,7 +38,7 @@ class Grid(NamedTuple):
 
 
 class Family(NamedTuple):
-    """Candidates that have the weights of their rows in common; no scheme is w = 1."""
+    """Candidates that share the weights of their rows; without a scheme w = 1."""
 
     scheme: str | None
     gamma_S: float = 0.0
@@ -62,10 +62,6 @@ class KernelRows(NamedTuple):
     def costs(self, family: Family, rows: Index) -> Array:
         """Weights of some rows by the density among them; all 0 where the scheme leaves no row.
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from evenmargin.reproduce.gwl_search import Family, KernelRows
         >>> rows = KernelRows(np.array([[0.0], [0.0], [9.0]]), np.array([-1, 1, 1]))
         >>> rows.costs(Family("density", 1.0), np.array([0, 1])).round(3)
         array([2., 2.])
@@ -125,10 +121,6 @@ def train(K: Array, y: Labels, tasks: Sequence[Task], C: Sequence[float], pool: 
 def f1(scores: Array, positive: Mask) -> Array:
     """F1 of the class of scores above 0, along the last axis; NaN where scores are.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from evenmargin.reproduce.gwl_search import f1
     >>> f1(np.array([[1.0, -1.0, 2.0], [-1.0, -1.0, -1.0]]), np.array([True, True, False])).tolist()
     [0.5, 0.0]
     """
@@ -187,13 +179,13 @@ def search(
 
 
 def standardised(X: Array, rows: Index) -> Array:
-    """All rows, by the mean and the deviation of some."""
+    """Standardise all rows by the means and deviations of some."""
     spread = X[rows].std(axis=0)
     return np.asarray((X - X[rows].mean(axis=0)) / np.where(spread > 0, spread, 1.0))
 
 
 def families_of(schemes: Iterable[str | None], gammas: Sequence[float], seed: int = 0) -> list[Family]:
-    """Every scheme at every γ_S; w = 1 has none."""
+    """Every scheme at every γ_S; w = 1 has no γ_S."""
     return [
         Family(scheme, gamma, seed + 100 * k)
         for scheme in schemes

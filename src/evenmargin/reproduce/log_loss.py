@@ -15,8 +15,9 @@ from .. import papers
 from .._util.typing import MatrixLike
 from ..kernel import KernelSVM
 from ..linear import LinearSVM
-from ._base import Job, Line, Report, Results, Settings, Sheet, Table, paper_figures
-from ._measure import gmean, line, mean
+from ._base import Line, Report, ReportSheet, Results, Settings, Table, TableJob, paper_figures
+from ._findings import all_but, figures, line, records, share
+from ._measure import gmean, mean
 
 __all__ = ["TABLES"]
 
@@ -37,21 +38,6 @@ SETS = {name: PaperSet(**printed) for name, printed in paper_figures("log-loss")
 STEPS = {"linear": 1_000_000, "kernel": 2_000, "long": 20_000}
 TRIALS = {"table3": 20, "table4": 5}
 NEAR = 3.5  # points
-
-
-class Setup(NamedTuple):
-    """A machine on a set."""
-
-    name: str
-    method: str
-    steps: int
-
-    def key(self, trial: int) -> str:
-        return f"{self.name}/{self.method}/T={self.steps}/trial {trial + 1}"
-
-    @property
-    def long(self) -> bool:
-        return self.method not in LINEAR and self.steps > STEPS["kernel"]
 
 
 @lru_cache(maxsize=1)
@@ -95,64 +81,54 @@ def _trial(settings: Settings, name: str, method: str, steps: int, trial: int) -
     }  # fmt: skip
 
 
-def _cells(settings: Settings, long: bool, name: str) -> Iterator[Setup]:
-    """The machines on a set; `long` adds a long run of WKSGD."""
-    for method in METHODS:
-        yield Setup(name, method, STEPS["linear" if method in LINEAR else "kernel"])
-        if long and method == "WKSGD":
-            yield Setup(name, method, 5_000 if settings.quick else STEPS["long"])
+def _machines(settings: Settings, long: bool) -> list[tuple[str, int]]:
+    """The methods with their steps; `long` adds WKSGD with more steps."""
+    runs = [(method, STEPS["linear" if method in LINEAR else "kernel"]) for method in METHODS]
+    return [*runs, ("WKSGD", 5_000 if settings.quick else STEPS["long"])] if long else runs
 
 
-def _jobs(settings: Settings, number: str, long: bool) -> Iterator[Job]:
-    for name in SETS:
-        for trial, cell in product(range(settings.repeats(TRIALS[number], 2)), _cells(settings, long, name)):
-            yield Job(cell.key(trial), partial(_trial, settings, *cell, trial))
-
-
-def _column(settings: Settings, results: Results, number: str, cell: Setup, figure: str) -> list[float]:
-    trials = range(settings.repeats(TRIALS[number], 2))
-    return [float(results[cell.key(trial)].figures[figure]) for trial in trials]
+def _jobs(settings: Settings, table: str, long: bool = False) -> Iterator[TableJob]:
+    trials = range(settings.repeats(TRIALS[table], 2))
+    for name, trial, (method, steps) in product(SETS, trials, _machines(settings, long)):
+        key = f"{name}/{method}/T={steps}/trial {trial + 1}"
+        yield TableJob(key, partial(_trial, settings, name, method, steps, trial))
 
 
 def _report3(settings: Settings, results: Results) -> Report:
-    column = partial(_column, settings, results, "table3")
-    lines: dict[bool, list[Line]] = {False: [], True: []}
-    for cell in (cell for name in SETS for cell in _cells(settings, True, name)):
-        paper, method = SETS[cell.name], f"{cell.method}, T = {cell.steps}" if cell.long else cell.method
-        printed, taken = paper.gmean[METHODS.index(cell.method)], mean(column(cell, "train"))
-        lines[cell.long].append(line((paper.title, method), printed, column(cell, "gmean"), taken))
+    lines: list[Line] = []
+    long: list[Line] = []
+    for (name, paper), (method, steps) in product(SETS.items(), _machines(settings, long=True)):
+        found, longer = records(results, f"{name}/{method}/T={steps}/"), steps not in (STEPS["linear"], STEPS["kernel"])
+        labels = (paper.title, f"{method}, T = {steps}" if longer else method)
+        printed, taken = paper.gmean[METHODS.index(method)], mean(figures(found, "train"))
+        (long if longer else lines).append(line(labels, printed, figures(found, "gmean"), taken))
     title = (
         f"Table 3: test G-mean in percent, mean of {settings.repeats(TRIALS['table3'], 2)} trials; T = "
         f"{STEPS['linear']} linear and {STEPS['kernel']} with a kernel; MNIST / 255, Shuttle and Letter (Q) in [−1, 1]"
     )
-    long_title, columns = "WKSGD with more steps, beside the paper's WKSGD", ("data", "method")
-    sheets = [
-        Sheet(title, columns, lines[False], 2, time="one fit"),
-        Sheet(long_title, columns, lines[True], 2, time="one fit"),
-    ]
-    return Report(sheets, _findings3(lines[False], lines[True]))
+    parts = {title: lines, "WKSGD with more steps, beside the paper's WKSGD": long}
+    sheets = [ReportSheet(words, ("data", "method"), part, 2, time="one fit") for words, part in parts.items()]
+    return Report(sheets, _findings3(lines, long))
 
 
 def _findings3(lines: Sequence[Line], long: Sequence[Line]) -> list[str]:
     apart = {each.labels: each.difference or 0.0 for each in lines}
+    ours = {each.labels: each.ours or 0.0 for each in lines}
     far = [f"{' '.join(labels)} ({value:+.1f})" for labels, value in apart.items() if abs(value) > NEAR]
-    near = [labels for labels, value in apart.items() if abs(value) <= NEAR]
-    found = {each.labels: each for each in lines}
+    letter = sum(abs(value) <= NEAR for labels, value in apart.items() if labels[0] == SETS["letter"].title)
     pairs = [
-        (found[paper.title, weighted].ours or 0.0) > (found[paper.title, plain].ours or 0.0)
+        ours[paper.title, weighted] > ours[paper.title, plain]
         for paper, (plain, weighted) in product(SETS.values(), (METHODS[:2], METHODS[2:]))
         if paper.gmean[METHODS.index(weighted)] > paper.gmean[METHODS.index(plain)]
     ]
-    above = sum((each.difference or 0.0) > 0 for each in long)
-    letter = sum(labels[0] == SETS["letter"].title for labels in near)
+    near = len(lines) - len(far)
     return [
-        f"{len(near)} of {len(lines)} cells are within {NEAR} points of the paper"
-        + (f", all but {', '.join(far)}." if far else "."),
+        f"{near} of {len(lines)} cells are within {NEAR} points of the paper{all_but(far)}",
         f"Of Letter's four cells, {letter} are; these helped to find which letter and scaling the paper used. Of the "
-        f"other {len(lines) - len(METHODS)}, whose rows follow from the paper's counts, {len(near) - letter} are. The "
+        f"other {len(lines) - len(METHODS)}, whose rows follow from the paper's counts, {near - letter} are. The "
         "steps with a kernel, and the scaling of Shuttle, were also found by nearness to the paper.",
         f"Weighted is above unweighted in {sum(pairs)} of the {len(pairs)} pairs where it is in the paper.",
-        f"With more steps WKSGD is above the paper's WKSGD on {above} of {len(long)} sets.",
+        f"With more steps WKSGD is above the paper's WKSGD on {share((e.difference or 0.0) > 0 for e in long)} sets.",
     ]
 
 
@@ -160,15 +136,13 @@ def _report4(settings: Settings, results: Results) -> Report:
     sheets, ratios = [], []
     for part, (figure, title) in enumerate((("train", "to train"), ("test", "to test"))):
         lines = []
-        for cell in (cell for name in SETS for cell in _cells(settings, False, name)):
-            ours = mean(_column(settings, results, "table4", cell, figure))
-            paper = SETS[cell.name].seconds[METHODS.index(cell.method)][part]
-            note = ""
-            if part == 0 and cell.method in LINEAR:
-                note = f"{mean(_column(settings, results, 'table4', cell, 'steps')):.0f} steps"
-            ratios.append(paper / max(ours, 1e-9))
-            lines.append(Line((SETS[cell.name].title, cell.method), paper, ours, None, ours, note))
-        sheets.append(Sheet(f"Table 4: seconds {title}", ("data", "method"), lines, 4, time="one"))
+        for (name, paper), (method, steps) in product(SETS.items(), _machines(settings, long=False)):
+            found, printed = records(results, f"{name}/{method}/T={steps}/"), paper.seconds[METHODS.index(method)][part]
+            ours = mean(figures(found, figure))
+            note = f"{mean(figures(found, 'steps')):.0f} steps" if part == 0 and method in LINEAR else ""
+            ratios.append(printed / max(ours, 1e-9))
+            lines.append(Line((paper.title, method), printed, ours, None, ours, note))
+        sheets.append(ReportSheet(f"Table 4: seconds {title}", ("data", "method"), lines, 4, time="one"))
     finding = (
         f"The paper's seconds are {min(ratios):.1f} to {max(ratios):.0f} times ours, {np.median(ratios):.0f} times in "
         "the median: not a comparison of methods, as machines and languages differ."
@@ -179,10 +153,10 @@ def _report4(settings: Settings, results: Results) -> Report:
 TABLES = (
     Table(
         "log-loss-table3", "test G-mean of LSGD, WLSGD, KSGD and WKSGD on six sets", "log-loss", tuple(SETS),
-        partial(_jobs, number="table3", long=True), _report3,
+        partial(_jobs, table="table3", long=True), _report3,
     ),
     Table(
         "log-loss-table4", "training and testing times of the four", "log-loss", tuple(SETS),
-        partial(_jobs, number="table4", long=False), _report4,
+        partial(_jobs, table="table4"), _report4,
     ),
 )  # fmt: skip

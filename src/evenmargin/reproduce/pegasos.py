@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..stopping import waiting_time
-from ._base import Line, Report, Results, Settings, Sheet, Table
-from ._measure import figures, interval, line, many, mean, mean_and_spread, number, records, seconds
+from ._base import Line, Report, ReportSheet, Results, Settings, Table
+from ._findings import figures, line, many, number, records, seconds, share, verdict
+from ._measure import interval, mean, mean_and_spread
 from .pegasos_search import DECIDL, SETS, TITLES, YEAST, Curve, Form, PaperFigures, curve_jobs, table2_jobs, table4_jobs
 
 if TYPE_CHECKING:
@@ -24,41 +26,37 @@ CLOSE = 0.06  # to Table 2
 TIME = "searches and fits of all splits"
 LEVEL = 0.005  # level with a figure of the paper, even if it is outside the interval of ours
 OVERLAP = 0.25  # test rows over training rows of a split
-FORMS, MENDED = (Form.PRINTED, Form.REPAIRED), (Form.REPAIRED, Form.AVERAGED)
-STEPS = (*MENDED, Form.LONG)
+FORMS, REPAIRED_FORMS = (Form.PRINTED, Form.REPAIRED), (Form.REPAIRED, Form.AVERAGED)
+STEPS = (*REPAIRED_FORMS, Form.LONG)
 
 
 # --- Table 2 ---
 
 
 def _table2_report(settings: Settings, results: Results) -> Report:
-    sets = [(paper, records(results, f"{name}/")) for name, paper in SETS.items()]
-
-    def beside_table2(key: str) -> list[Line]:
-        return [line((paper.title,), paper.auc, figures(found, key)) for paper, found in sets]
-
-    best = [
-        line((paper.title,), paper.auc, figures(found, "auc"), seconds(found), f"best of {_span(figures(found, key))}")
-        for paper, found in sets
-        for key in ("candidates",)
-    ]
-    again, theirs = beside_table2("again"), beside_table2("at the paper's")
-    chosen = [
-        _choice_line((paper.title, label), theirs, figures(found, key))
-        for paper, found in sets
-        for label, theirs, key in (("λ", paper.lam, "lam"), ("bias", paper.b, "b"), ("X", paper.every, "every"))
-    ]
-    waits = [_wait_line(paper, found[0].figures["waits"]) for paper, found in sets]
-    title = (
-        f"Table 2: ROC-AUC of the best candidate of the search, on its own folds ({many(len(sets[0][1]), 'split')}); "
+    best, again, theirs, chosen, waits = ([] for _ in range(5))
+    for name, paper in SETS.items():
+        found, title = records(results, f"{name}/"), (paper.title,)
+        note = f"best of {found[0].figures['candidates']}"
+        best.append(line(title, paper.auc, figures(found, "auc"), seconds(found), note))
+        again.append(line(title, paper.auc, figures(found, "again")))
+        theirs.append(line(title, paper.auc, figures(found, "at the paper's")))
+        for label, printed, key in (("λ", paper.lam, "lam"), ("bias", paper.b, "b"), ("X", paper.every, "every")):
+            values = figures(found, key)
+            by_split = "by split: " + ", ".join(f"{value:.4g}" for value in values) if len(values) > 1 else ""
+            chosen.append(Line((paper.title, label), float(printed), float(values[0]), note=by_split))
+        waits.append(_wait_line(paper, found[0].figures["waits"]))
+    best_title = (
+        f"Table 2: ROC-AUC of the best candidate of the search, on its own folds ({many(len(found), 'split')}); "
         "for each λ and bias, X is the upper end of the printed interval, from one run on all rows of the folds"
     )
+    at = "at the paper's λ and bias"
     sheets = [
-        Sheet(title, ("Set",), best, time="all splits"),
-        Sheet("The same settings on the same folds, with other random draws", ("Set",), again),
-        Sheet("The paper's λ, bias and X on the same folds, with other random draws", ("Set",), theirs),
-        Sheet("The chosen settings (first split)", ("Set", "Parameter"), chosen, digits=4),
-        Sheet("X beside the mean wait for an improvement at the paper's λ and bias (first split)", ("Set",), waits, 1),
+        ReportSheet(best_title, ("Set",), best, time="all splits"),
+        ReportSheet("The same settings on the same folds, with other random draws", ("Set",), again),
+        ReportSheet("The paper's λ, bias and X on the same folds, with other random draws", ("Set",), theirs),
+        ReportSheet("The chosen settings (first split)", ("Set", "Parameter"), chosen, digits=4),
+        ReportSheet(f"X beside the mean wait for an improvement {at} (first split)", ("Set",), waits, 1),
     ]
     drop = mean(figures(results.values(), "auc")) - mean(figures(results.values(), "again"))
     findings = (
@@ -68,11 +66,6 @@ def _table2_report(settings: Settings, results: Results) -> Report:
         f"At the paper's own λ, bias and X: {_within(theirs)} sets within {CLOSE} of Table 2.",
     )
     return Report(sheets, findings)
-
-
-def _choice_line(labels: tuple[str, ...], paper: float, values: Sequence[float]) -> Line:
-    note = "" if len(values) < 2 else "by split: " + ", ".join(f"{value:.4g}" for value in values)
-    return Line(labels, float(paper), float(values[0]), note=note)
 
 
 def _wait_line(paper: PaperFigures, waits: Sequence[int]) -> Line:
@@ -92,9 +85,12 @@ def _table4_report(settings: Settings, results: Results) -> Report:
         labels, auc, chosen = (TITLES[name], form), figures(found, "auc"), figures(found, "chosen")
         return line(labels, paper, auc, seconds(found), _most_chosen(chosen))
 
-    as_printed = [beside(name, Form.PRINTED, paper.holdout) for name, paper in SETS.items()]
-    against = {form: [beside(name, form, paper.holdout) for name, paper in SETS.items()] for form in MENDED}
-    decidl = {form: [beside(name, form, paper.decidl) for name, paper in SETS.items()] for form in MENDED}
+    def on_all_sets(form: Form, figure: str) -> list[Line]:
+        return [beside(name, form, getattr(paper, figure)) for name, paper in SETS.items()]
+
+    as_printed = on_all_sets(Form.PRINTED, "holdout")
+    against = {form: on_all_sets(form, "holdout") for form in REPAIRED_FORMS}
+    decidl = {form: on_all_sets(form, "decidl") for form in REPAIRED_FORMS}
     kernel = beside(YEAST, Form.KERNEL, DECIDL[YEAST])
     more = [beside(name, form, DECIDL[name]) for name in SETS for form in (Form.LONG, Form.EXACT)]
     more += [beside(YEAST, form, DECIDL[YEAST]) for form in (Form.REPAIRED, Form.EXACT_KERNEL)]
@@ -105,7 +101,7 @@ def _table4_report(settings: Settings, results: Results) -> Report:
         ("The repaired form beside DECIDL (Table 3)", [*decidl[Form.REPAIRED], *decidl[Form.AVERAGED], kernel]),
         ("More steps, and the exact optimum, beside DECIDL (Table 3)", more),
     )
-    sheets = [Sheet(title, ("Set", "Machine"), lines, time=TIME) for title, lines in parts]
+    sheets = [ReportSheet(title, ("Set", "Machine"), lines, time=TIME) for title, lines in parts]
     yeast = _auc(results, YEAST, Form.KERNEL)
     findings = (
         f"Printed form: {_within(as_printed)} sets within {CLOSE} of Table 4.",
@@ -136,12 +132,10 @@ def _standings(results: Results, form: Form) -> str:
 
 
 def _standing(ours: Sequence[float], paper: float) -> str:
-    """Where the mean of ours is, seen from the paper's figure; level where the difference may be chance."""
+    """Whether our mean is above or below the paper's figure, or level: the difference may be chance."""
     average, half = interval(ours, OVERLAP)
     near = LEVEL if math.isinf(half) else max(LEVEL, half)
-    if abs(average - paper) <= near:
-        return "level"
-    return "above" if average > paper else "below"
+    return verdict(average - paper, near, ("below", "level", "above"))
 
 
 def _most_chosen(chosen: Sequence[Mapping[str, float]]) -> str:
@@ -165,49 +159,49 @@ def _curve(results: Results, name: str, form: Form, key: str) -> Curve:
 def _curve_report(settings: Settings, results: Results) -> Report:
     sheets = []
     for key, label in CURVES.items():
-        lines = [
-            Line((TITLES[name], form, f"{place:.3g}"), None, *mean_and_spread(test), note=note)
-            for name in SETS
-            for form in FORMS
-            for place, train, test in zip(*_curve(results, name, form, key), strict=True)
-            for note in [f"training {mean(train):.3f}; {results[f'{name}/{form}'].figures['at']} where not varied"]
-        ]
+        lines = []
+        for name, form in product(SETS, FORMS):
+            at = results[f"{name}/{form}"].figures["at"]
+            for place, train, test in zip(*_curve(results, name, form, key), strict=True):
+                note = f"training {mean(train):.3f}; {at} where not varied"
+                lines.append(Line((TITLES[name], form, f"{place:.3g}"), None, *mean_and_spread(test), note=note))
         title = f"Validation ROC-AUC by {label[0].lower() + label[1:]}, on folds of the 80 % part"
-        sheets.append(Sheet(title, ("Set", "Form", label), lines))
-    return Report(sheets, [f"{form.capitalize()} form: {said}" for form in FORMS for said in _said(results, form)])
+        sheets.append(ReportSheet(title, ("Set", "Form", label), lines))
+    findings = [f"{form.capitalize()} form: {words}" for form in FORMS for words in _curve_findings(results, form)]
+    return Report(sheets, findings)
 
 
-def _said(results: Results, form: Form) -> list[str]:
+def _curve_findings(results: Results, form: Form) -> list[str]:
     """What the paper reads from its curves, looked up in ours."""
     by_rows = {name: _curve(results, name, form, "rows") for name in SETS}
     last = {name: mean(curve.test[-1]) for name, curve in by_rows.items()}
     gap = {name: mean(curve.train[-1]) - last[name] for name, curve in by_rows.items()}
-    sway = {name: _sway(curve.train) for name, curve in by_rows.items()}
+    sway = {name: _mean_change(curve.train) for name, curve in by_rows.items()}
     turn = {name: _high_less_low(_curve(results, name, form, "b")) for name in SETS}
-    by_lam = {name: _range(_curve(results, name, form, "lam").test) for name in SETS}
+    by_lam = {name: _range_of_means(_curve(results, name, form, "lam").test) for name in SETS}
     stable = _curve(results, "mammography", form, "b")
     kept = [scores for b, scores in zip(stable.places, stable.test, strict=True) if b <= 0.5]
     return [
-        f"validation score with all rows: {_each(last)}; training minus validation score: {_each(gap)}. (The paper: "
-        "near 1 and matching on Ecoli and Mammography, overfitting on Ozone level.)",
-        f"mean change of the training score from point to point: {_each(sway)}. (The paper: it swings on "
+        f"validation score with all rows: {_by_set(last)}; training minus validation score: {_by_set(gap)}. (The "
+        "paper: near 1 and matching on Ecoli and Mammography, overfitting on Ozone level.)",
+        f"mean change of the training score from point to point: {_by_set(sway)}. (The paper: it swings on "
         "Spectrometer.)",
-        f"mean score of biases above 0 minus that of biases below 0: {_each(turn)}. (The paper: high biases are worse, "
-        "except on Ecoli.)",
-        f"Mammography varies by {_range(kept):.3f} for biases up to 0.5. (The paper: it is stable there.)",
-        f"best minus worst λ: {_each(by_lam)}. (The paper: λ matters on Ecoli, Spectrometer and Abalone 19.)",
+        f"mean score of biases above 0 minus that of biases below 0: {_by_set(turn)}. (The paper: high biases are "
+        "worse, except on Ecoli.)",
+        f"Mammography varies by {_range_of_means(kept):.3f} for biases up to 0.5. (The paper: it is stable there.)",
+        f"best minus worst λ: {_by_set(by_lam)}. (The paper: λ matters on Ecoli, Spectrometer and Abalone 19.)",
     ]
 
 
-def _each(by_set: Mapping[str, float]) -> str:
-    return ", ".join(f"{TITLES[name]} {number(figure)}" for name, figure in by_set.items())
+def _by_set(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{TITLES[name]} {number(figure)}" for name, figure in values.items())
 
 
-def _sway(scores: Sequence[Sequence[float]]) -> float:
+def _mean_change(scores: Sequence[Sequence[float]]) -> float:
     return float(np.abs(np.diff(np.mean(scores, axis=1))).mean())
 
 
-def _range(scores: Sequence[Sequence[float]]) -> float:
+def _range_of_means(scores: Sequence[Sequence[float]]) -> float:
     return float(np.ptp(np.mean(scores, axis=1)))
 
 
@@ -241,18 +235,12 @@ def _draw(settings: Settings, results: Results, figure: Figure) -> None:
 # --- small parts of the reports ---
 
 
-def _span(counts: Sequence[int]) -> str:
-    low, high = min(counts), max(counts)
-    return str(low) if low == high else f"{low} to {high}"
-
-
 def _within(lines: Sequence[Line]) -> str:
-    near = sum(each.difference is not None and abs(each.difference) <= CLOSE for each in lines)
-    return f"{near} of {len(lines)}"
+    return share(abs(each.difference or 0.0) <= CLOSE for each in lines)
 
 
 def _above(lines: Sequence[Line]) -> str:
-    return f"{sum(each.difference is not None and each.difference > 0 for each in lines)} of {len(lines)}"
+    return share((each.difference or 0.0) > 0 for each in lines)
 
 
 TABLES = (

@@ -6,6 +6,7 @@ import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,8 +30,8 @@ from ..selection import SharedGridSearch
 from ..solvers import Control, Pegasos, run
 from ..solvers.one_vs_rest import binary_task
 from ..stopping import AUCHalting, improvement_waits
-from ._base import Job, Settings, paper_figures
-from ._measure import Fold, stratified_folds
+from ._base import Settings, TableJob, paper_figures
+from ._measure import Fold, rows_of, stratified_folds
 
 SVM = LinearSVM | KernelSVM
 
@@ -67,7 +68,7 @@ class Form(StrEnum):
 
 
 class SearchGrid(NamedTuple):
-    """How much is searched and measured."""
+    """The grids of the searches, and the numbers of steps, folds and draws."""
 
     # The paper's grid; its text leaves out λ = 0.1, which its Table 2 has.
     lam: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3)
@@ -94,12 +95,13 @@ def grid_of(settings: Settings) -> SearchGrid:
 
 
 class Holdout(NamedTuple):
-    """80 % to learn from, 20 % held out."""
+    """80 % to learn from, 20 % held out, and folds of the 80 %."""
 
     X: Array
     y: Labels
     X_out: Array
     y_out: Labels
+    folds: list[Fold]
 
 
 def _seed(settings: Settings, *key: object) -> int:
@@ -116,17 +118,11 @@ def seeds_for(settings: Settings, *key: object) -> Iterator[int]:
 
 
 def split_of(settings: Settings, name: str, split: int) -> Holdout:
-    data = settings.load(name)
-    X = np.ascontiguousarray(data.X, dtype=np.float64)
+    X, y = rows_of(settings, name)
     seed = _seed(settings, name, "split", split)
-    learn, out, y, y_out = train_test_split(X, data.y, test_size=0.2, stratify=data.y, random_state=seed)
-    return Holdout(learn, y, out, y_out)
-
-
-def folds_of(settings: Settings, name: str, split: int) -> list[Fold]:
-    """Folds of the 80 % part."""
-    y, seed = split_of(settings, name, split).y, _seed(settings, name, "folds", split)
-    return stratified_folds(y, grid_of(settings).folds, seed)
+    learn, out, y_learn, y_out = train_test_split(X, y, test_size=0.2, stratify=y, random_state=seed)
+    folds = stratified_folds(y_learn, grid_of(settings).folds, _seed(settings, name, "folds", split))
+    return Holdout(learn, y_learn, out, y_out, folds)
 
 
 def subset(rows: Index, y: Labels, share: float, seed: int) -> Index:
@@ -137,27 +133,22 @@ def subset(rows: Index, y: Labels, share: float, seed: int) -> Index:
 
 
 def standardised(learn: Array, other: Array) -> tuple[Array, Array]:
-    """Both by the means and deviations of the first."""
+    """Standardise both arrays by the means and deviations of the first."""
     scaler = StandardScaler().fit(learn)
     return scaler.transform(learn), scaler.transform(other)
 
 
-def job(key: str, measure: Callable[..., Mapping[str, Any]], *given: object) -> Job:
+def job(key: str, measure: Callable[..., Mapping[str, Any]], *given: object) -> TableJob:
     def measured() -> Mapping[str, Any]:
         # Thousands of small fits on rows that were checked when they were loaded: threads and checks inside each
         # would take most of the time.
         with one_blas_thread(), config_context(assume_finite=True, skip_parameter_validation=True):
             return measure(*given)
 
-    return Job(key, measured)
+    return TableJob(key, measured)
 
 
 # --- the machines ---
-
-
-def repaired(lam: float, b: float, T: int = 1000, seed: int = 0) -> SVM:
-    """Draws both classes equally often, weights steps by 1, does not halt; for standardised rows."""
-    return cost_sensitive_pegasos(lam, b, T=T, random_state=seed)
 
 
 def printed(lam: float, b: float, every: int, seed: int = 0) -> SVM:
@@ -190,11 +181,10 @@ def printed_interval_end(waits: Sequence[int]) -> int:
 def printed_candidates(X: Array, y: Labels, grid: SearchGrid, seeds: Iterator[int]) -> list[SVM]:
     """The machines of the paper's search: for each λ and bias an X from one run on the rows, before any fold."""
     candidates = []
-    for lam in grid.lam:
-        for b in grid.b:
-            seed = next(seeds)
-            every = printed_interval_end(waits_between(X, y, lam, b, grid.waits, seed))
-            candidates.append(printed(lam, b, every, seed))
+    for lam, b in product(grid.lam, grid.b):
+        seed = next(seeds)
+        every = printed_interval_end(waits_between(X, y, lam, b, grid.waits, seed))
+        candidates.append(printed(lam, b, every, seed))
     return candidates
 
 
@@ -262,23 +252,21 @@ def scores_after_fit(machine: SVM, X: Array, y: Labels, judge: Array) -> Array:
 # --- the cells of the tables ---
 
 
-def table2_jobs(settings: Settings) -> Iterator[Job]:
-    for name in SETS:
-        for split in range(settings.repeats(3, 1)):
-            yield job(f"{name}/split {split}", table2_cell, settings, name, split)
+def table2_jobs(settings: Settings) -> Iterator[TableJob]:
+    for name, split in product(SETS, range(settings.repeats(3, 1))):
+        yield job(f"{name}/split {split}", table2_cell, settings, name, split)
 
 
 def table2_cell(settings: Settings, name: str, split: int) -> dict[str, Any]:
     grid, paper = grid_of(settings), SETS[name]
-    rows, folds = split_of(settings, name, split), folds_of(settings, name, split)
-    seeds = seeds_for(settings, name, "table 2", split)
+    rows, seeds = split_of(settings, name, split), seeds_for(settings, name, "table 2", split)
     candidates = printed_candidates(rows.X, rows.y, grid, seeds)
-    best, auc = search(candidates, rows.X, rows.y, folds, scaled=False)
+    best, auc = search(candidates, rows.X, rows.y, rows.folds, scaled=False)
     lam, b, every = best.alpha, best.intercept, best.stopping.every
 
     def again(lam: float, b: float, every: int) -> float:
         machines = [printed(lam, b, every, next(seeds)) for _ in range(grid.draws)]
-        return float(fold_scores(machines, rows.X, rows.y, folds, scaled=False)[1].mean())
+        return float(fold_scores(machines, rows.X, rows.y, rows.folds, scaled=False)[1].mean())
 
     return {
         "auc": auc,
@@ -292,27 +280,23 @@ def table2_cell(settings: Settings, name: str, split: int) -> dict[str, Any]:
     }
 
 
-def _forms(name: str) -> list[Form]:
+def table4_jobs(settings: Settings) -> Iterator[TableJob]:
     kernel = (Form.KERNEL, Form.EXACT_KERNEL)
-    return [Form.REPAIRED, *kernel] if name == YEAST else [form for form in Form if form not in kernel]
-
-
-def table4_jobs(settings: Settings) -> Iterator[Job]:
+    forms = dict.fromkeys(SETS, tuple(form for form in Form if form not in kernel)) | {YEAST: (Form.REPAIRED, *kernel)}
     for name in TITLES:
-        for form in _forms(name):
-            for split in range(settings.repeats(10, 2)):
-                yield job(f"{name}/{form}/split {split}", table4_cell, settings, name, form, split)
+        for form, split in product(forms[name], range(settings.repeats(10, 2))):
+            yield job(f"{name}/{form}/split {split}", table4_cell, settings, name, form, split)
 
 
 def table4_cell(settings: Settings, name: str, form: Form, split: int) -> dict[str, Any]:
     """Search on the 80 % part, fit the winner to all of it, and score the rows held out."""
-    grid, rows, folds = grid_of(settings), split_of(settings, name, split), folds_of(settings, name, split)
+    grid, rows = grid_of(settings), split_of(settings, name, split)
     learn, judge = (rows.X, rows.X_out) if form == Form.PRINTED else standardised(rows.X, rows.X_out)
     if form == Form.EXACT_KERNEL:
-        best = _exact_kernel(rows, folds, grid)
+        best = _exact_kernel(rows, grid)
     else:
         candidates = _candidates(form, rows, grid, seeds_for(settings, name, form, split))
-        best = search(candidates, rows.X, rows.y, folds, scaled=form != Form.PRINTED)
+        best = search(candidates, rows.X, rows.y, rows.folds, scaled=form != Form.PRINTED)
     machine = best.machine.fit(learn, rows.y)
     chosen = {"λ": machine.alpha}
     if "kernel" in machine.get_params():
@@ -334,56 +318,55 @@ def _candidates(form: Form, rows: Holdout, grid: SearchGrid, seeds: Iterator[int
         pairs = [(lam, gamma) for lam in grid.kernel_lam for gamma in grid.gamma]
         return [cost_sensitive_pegasos(lam, kernel="rbf", gamma=gamma, random_state=seed) for lam, gamma in pairs]
     steps, solver = LONG_STEPS if form == Form.LONG else 1000, Pegasos(average=form == Form.AVERAGED)
-    machines = [repaired(lam, b, steps, seed) for lam in grid.lam for b in grid.b]
+    machines = [cost_sensitive_pegasos(lam, b, steps, random_state=seed) for lam in grid.lam for b in grid.b]
     return [machine.set_params(solver=solver) for machine in machines]
 
 
-def _exact_kernel(rows: Holdout, folds: Sequence[Fold], grid: SearchGrid) -> Winner:
+def _exact_kernel(rows: Holdout, grid: SearchGrid) -> Winner:
     svm = KernelSVM(class_weight="balanced")
     values = {"svm__alpha": grid.kernel_lam, "svm__gamma": grid.gamma}
     pipeline = Pipeline([("scale", StandardScaler()), ("svm", svm)])
-    found = SharedGridSearch(pipeline, values, scoring="roc_auc", cv=folds, refit=False).fit(rows.X, rows.y)
+    found = SharedGridSearch(pipeline, values, scoring="roc_auc", cv=rows.folds, refit=False).fit(rows.X, rows.y)
     names = {key.removeprefix("svm__"): value for key, value in found.best_params_.items()}
     return Winner(svm.set_params(**names), found.best_score_)
 
 
 class Curve(NamedTuple):
-    """Scores over places, each a row of one value for each fold."""
+    """Scores at each place of a curve, one for each fold."""
 
     places: list[float]
     train: list[list[float]]
     test: list[list[float]]
 
 
-def curve_jobs(settings: Settings) -> Iterator[Job]:
-    for name in SETS:
-        for form in (Form.PRINTED, Form.REPAIRED):
-            yield job(f"{name}/{form}", curve_cell, settings, name, form)
+def curve_jobs(settings: Settings) -> Iterator[TableJob]:
+    for name, form in product(SETS, (Form.PRINTED, Form.REPAIRED)):
+        yield job(f"{name}/{form}", curve_cell, settings, name, form)
 
 
 def curve_cell(settings: Settings, name: str, form: Form) -> dict[str, Any]:
     """Curves on the 80 % part: the printed form at the paper's λ, bias and X, the repaired one at its own best."""
     grid, rows, paper = grid_of(settings), split_of(settings, name, 0), SETS[name]
-    folds, seeds = folds_of(settings, name, 0), seeds_for(settings, name, form, "curves")
+    seeds = seeds_for(settings, name, form, "curves")
     draws = [next(seeds) for _ in range(grid.draws)]
     lam, b = paper.lam, paper.b
     if form == Form.REPAIRED:
-        best = search(_candidates(form, rows, grid, seeds), rows.X, rows.y, folds, scaled=True).machine
+        best = search(_candidates(form, rows, grid, seeds), rows.X, rows.y, rows.folds, scaled=True).machine
         lam, b = best.alpha, best.intercept
 
-    def at(lam: float, b: float, folds: Sequence[Fold] = folds) -> tuple[Array, Array]:
+    def at(lam: float, b: float, folds: Sequence[Fold] = rows.folds) -> tuple[Array, Array]:
         if form == Form.PRINTED:
             machines = [printed(lam, b, paper.every, seed) for seed in draws]
         else:
-            machines = [repaired(lam, b, seed=seed) for seed in draws]
+            machines = [cost_sensitive_pegasos(lam, b, random_state=seed) for seed in draws]
         return fold_scores(machines, rows.X, rows.y, folds, form == Form.REPAIRED)
 
     def by_share(share: float) -> tuple[Array, Array]:
-        return at(lam, b, [(subset(inside, rows.y, share, next(seeds)), outside) for inside, outside in folds])
+        return at(lam, b, [(subset(inside, rows.y, share, next(seeds)), outside) for inside, outside in rows.folds])
 
     def over(places: Iterable[float], scores: Callable[[float], tuple[Array, Array]]) -> dict[str, Any]:
-        found = [(float(place), *scores(place)) for place in places]
-        return Curve([f[0] for f in found], [f[1].tolist() for f in found], [f[2].tolist() for f in found])._asdict()
+        found = [(float(place), *map(np.ndarray.tolist, scores(place))) for place in places]
+        return Curve(*map(list, zip(*found, strict=True)))._asdict()
 
     return {
         "at": f"λ {lam:.3g}, b {b:.3g}",

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,14 +28,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from .. import papers
-from .._util.typing import Array, Index, Labels
+from .._util.typing import Array, Labels
 from ..auto import EvenMarginClassifier
 from ..display import BoundaryDistanceDisplay
 from ..kernel import KernelSVM
 from ..selection import SharedGridSearch
 from ..zsvm import ZAdjustedClassifier
-from ._base import Job, Line, Report, Results, Settings, Sheet, Table, paper_figures
-from ._measure import confusion, gmean, line, many, number, seconds, sensitivity, stratified_folds
+from ._base import Line, Record, Report, ReportSheet, Results, Settings, Table, TableJob, paper_figures
+from ._findings import all_but, figures, line, many, number, records, seconds, share
+from ._measure import Fold, confusion, gmean, mean, rows_of, sensitivity, stratified_folds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,6 +78,7 @@ METHODS = {
     "golden10": "z-SVM, golden section, M = 10",
 }
 NESTED = {"chosen": "z-SVM, settings chosen", "auto": "EvenMarginClassifier"}
+TITLES = METHODS | NESTED
 
 RATES = tuple(range(100, 1001, 100))
 GAMMAS = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -94,21 +96,13 @@ INNER, QUICK_INNER = 5, 3  # folds
 # --- rows ---
 
 
-def _rows(settings: Settings, name: str) -> tuple[Array, Labels]:
-    data = settings.load(name)
-    return np.asarray(data.X, np.float64), np.asarray(data.y, np.int64)
-
-
 def oversampled(X: Array, y: Labels, rate: int, seed: int) -> tuple[Array, Labels]:
     """The rows, and rate/100 times the positive ones from SMOTE."""
     from imblearn.over_sampling import SMOTE
 
     positive = int(np.count_nonzero(y > 0))
-    smote = SMOTE(
-        sampling_strategy={1: positive + round(positive * rate / 100)},
-        k_neighbors=min(5, positive - 1),
-        random_state=seed,
-    )
+    wanted = positive + round(positive * rate / 100)
+    smote = SMOTE(sampling_strategy={1: wanted}, k_neighbors=min(5, positive - 1), random_state=seed)
     with warnings.catch_warnings():  # SMOTE warns where the paper's rates make the positive class the larger one
         warnings.simplefilter("ignore", UserWarning)
         more, labels = smote.fit_resample(X, y)
@@ -117,11 +111,9 @@ def oversampled(X: Array, y: Labels, rate: int, seed: int) -> tuple[Array, Label
 
 def measure(y: Labels, predicted: ArrayLike) -> dict[str, float]:
     """Both figures of a fold, and the counts that pooling needs."""
-    counts = confusion(y, predicted)
-    return {
-        "gmean": gmean(y, predicted), "sensitivity": sensitivity(y, predicted), "tp": counts["tp"], "tn": counts["tn"],
-        "positives": counts["tp"] + counts["fn"], "negatives": counts["tn"] + counts["fp"],
-    }  # fmt: skip
+    tp, fn, fp, tn = confusion(y, predicted).values()
+    counts = {"tp": tp, "tn": tn, "positives": tp + fn, "negatives": tn + fp}
+    return {"gmean": gmean(y, predicted), "sensitivity": sensitivity(y, predicted), **counts}
 
 
 def pooled(folds: Sequence[Mapping[str, Any]]) -> float:
@@ -149,10 +141,10 @@ def adjusted(svm: KernelSVM, X: Array, y: Labels, search: str) -> ZAdjustedClass
 
 
 def _fold(
-    case: Benchmark, X: Array, y: Labels, train: Index, test: Index, plain: str, *, rate: int = 0, gamma: float = 1.0,
-    seed: int = 0,
-) -> dict[str, Any]:  # fmt: skip
+    case: Benchmark, X: Array, y: Labels, fold: Fold, plain: str, *, seed: int = 0, rate: int = 0, gamma: float = 1.0
+) -> dict[str, Any]:
     """A fold of the plain machine, under the name `plain`, and of z-SVM from it with each search."""
+    train, test = fold
     scaler = MinMaxScaler(case.scale).fit(X[train])
     own, labels, others = scaler.transform(X[train]), y[train], scaler.transform(X[test])
     if rate:
@@ -165,13 +157,11 @@ def _fold(
     return found
 
 
-def _folds(
-    settings: Settings, name: str, trial: int, plain: str, most: int = FOLDS, **given: float
-) -> Mapping[str, Any]:
-    """For each method its folds, at most so many."""
-    (X, y), seed = _rows(settings, name), settings.seed + trial
+def _folds(settings: Settings, name: str, trial: int, plain: str, most: int = FOLDS, **options: Any) -> dict[str, Any]:
+    """The figures of at most `most` folds, for each method."""
+    (X, y), seed = rows_of(settings, name), settings.seed + trial
     folds = stratified_folds(y, FOLDS, seed)[:most]
-    each = [_fold(SETS[name], X, y, train, test, plain, seed=seed, **given) for train, test in folds]  # type: ignore[arg-type]  # a rate is whole
+    each = [_fold(SETS[name], X, y, fold, plain, seed=seed, **options) for fold in folds]
     return {method: [fold[method] for fold in each] for method in each[0]}
 
 
@@ -185,9 +175,9 @@ def search(quick: bool, seed: int) -> SharedGridSearch:
     return SharedGridSearch(estimator, QUICK_GRID if quick else GRID, scoring="balanced_accuracy", cv=inner)
 
 
-def _chosen(settings: Settings, name: str, trial: int, fold: int) -> Mapping[str, Any]:
+def _chosen(settings: Settings, name: str, trial: int, fold: int) -> dict[str, Any]:
     """One outer fold, whose test rows have no part in any choice."""
-    (X, y), seed = _rows(settings, name), settings.seed + trial
+    (X, y), seed = rows_of(settings, name), settings.seed + trial
     train, test = stratified_folds(y, FOLDS, seed)[fold]
     found = search(settings.quick, seed).fit(X[train], y[train])
     C, costs, gamma, method = (found.best_params_[key] for key in sorted(GRID))
@@ -195,18 +185,18 @@ def _chosen(settings: Settings, name: str, trial: int, fold: int) -> Mapping[str
     return {**measure(y[test], found.predict(X[test])), "words": words, "shared": found.n_shared_}
 
 
-def _auto(settings: Settings, name: str, trial: int) -> Mapping[str, Any]:
+def _auto(settings: Settings, name: str, trial: int) -> dict[str, Any]:
     """EvenMarginClassifier, which chooses for itself, on the same folds."""
-    (X, y), seed = _rows(settings, name), settings.seed + trial
+    (X, y), seed = rows_of(settings, name), settings.seed + trial
     folds = []
-    for train, test in stratified_folds(y, FOLDS, seed)[: _few(settings)]:
+    for train, test in stratified_folds(y, FOLDS, seed)[: _costly_folds(settings)]:
         model = EvenMarginClassifier(random_state=seed).fit(X[train], y[train])
         folds.append(measure(y[test], model.predict(X[test])))
     return {"folds": folds}
 
 
-def _few(settings: Settings) -> int:
-    """How many of the folds where they cost most."""
+def _costly_folds(settings: Settings) -> int:
+    """How many folds the slowest searches are run on."""
     return 2 if settings.quick else FOLDS
 
 
@@ -221,19 +211,19 @@ def _auto_sets(settings: Settings) -> tuple[str, ...]:
     return ("yeast_me2", "segmentation") if settings.quick else tuple(SETS)
 
 
-def _table2_jobs(settings: Settings) -> Iterator[Job]:
+def _table2_jobs(settings: Settings) -> Iterator[TableJob]:
     trials = _trials(settings)
     for trial, name in product(trials, SETS):
-        yield Job(f"{name}/SVM/trial {trial}", partial(_folds, settings, name, trial, "svm"))
-        yield Job(f"{name}/SMOTE/trial {trial}", partial(_folds, settings, name, trial, "smote", rate=100))
-    for trial, name, fold in product(trials, SETS, range(_few(settings))):
-        yield Job(f"{name}/chosen/trial {trial}/fold {fold}", partial(_chosen, settings, name, trial, fold))
+        yield TableJob(f"{name}/SVM/trial {trial}", partial(_folds, settings, name, trial, "svm"))
+        yield TableJob(f"{name}/SMOTE/trial {trial}", partial(_folds, settings, name, trial, "smote", rate=100))
+    for trial, name, fold in product(trials, SETS, range(_costly_folds(settings))):
+        yield TableJob(f"{name}/chosen/trial {trial}/fold {fold}", partial(_chosen, settings, name, trial, fold))
     for trial, name in product(trials, _auto_sets(settings)):
-        yield Job(f"{name}/auto/trial {trial}", partial(_auto, settings, name, trial))
+        yield TableJob(f"{name}/auto/trial {trial}", partial(_auto, settings, name, trial))
 
 
-class Cell(NamedTuple):
-    """The folds of each trial of one method on one set."""
+class FoldFigures(NamedTuple):
+    """The figures of the folds of each trial, for one method on one set."""
 
     trials: list[list[dict[str, Any]]]
     seconds: float
@@ -242,30 +232,25 @@ class Cell(NamedTuple):
         """The mean over the folds, for each trial; "pooled" is of all rows together."""
         if figure == "pooled":
             return [pooled(folds) for folds in self.trials]
-        return [float(np.mean([fold[figure] for fold in folds])) for folds in self.trials]
-
-    def mean(self, figure: str) -> float:
-        return float(np.mean(self.values(figure)))
-
-    def line(self, labels: tuple[str, ...], paper: float | None, figure: str, note: str = "") -> Line:
-        return line(labels, paper, self.values(figure), self.seconds, note)
+        return [mean([fold[figure] for fold in folds]) for folds in self.trials]
 
 
-Cells = Mapping[tuple[str, str], Cell]
+Cells = Mapping[tuple[str, str], FoldFigures]  # by set and method
 
 
-def _cell(settings: Settings, results: Results, name: str, method: str) -> Cell:
-    job = {"smote": "SMOTE", **dict.fromkeys(("svm", *SEARCHES), "SVM")}.get(method, method)
+def _cell(settings: Settings, results: Results, name: str, method: str) -> FoldFigures:
+    job = {"smote": "SMOTE", "chosen": "chosen", "auto": "auto"}.get(method, "SVM")
     trials, taken = [], 0.0
     for trial in _trials(settings):
-        start = f"{name}/{job}/trial {trial}"
-        found = [record for key, record in results.items() if key == start or key.startswith(f"{start}/")]
-        taken += seconds(found)
-        if method == "chosen":
-            trials.append([record.figures for record in found])
-        else:
+        key = f"{name}/{job}/trial {trial}"
+        if key in results:
+            found = [results[key]]
             trials.append(found[0].figures["folds" if method == "auto" else method])
-    return Cell(trials, taken)
+        else:  # a job for each fold
+            found = records(results, f"{key}/")
+            trials.append([record.figures for record in found])
+        taken += seconds(found)
+    return FoldFigures(trials, taken)
 
 
 def _paper_figure(case: Benchmark, method: str, figure: str) -> float:
@@ -273,84 +258,78 @@ def _paper_figure(case: Benchmark, method: str, figure: str) -> float:
     return pair[figure == "sensitivity"]
 
 
+def _lines(cells: Cells, methods: Iterable[str], titles: Mapping[str, str]) -> list[Line]:
+    """A line for each set, method and figure; a figure without a title has no label."""
+    lines = []
+    for (name, case), method, (figure, title) in product(SETS.items(), methods, titles.items()):
+        if cell := cells.get((name, method)):
+            labels = (case.title, TITLES[method], *([title] if title else []))
+            note = _most_chosen(cell) if method == "chosen" and figure == "gmean" else ""
+            lines.append(line(labels, _paper_figure(case, method, figure), cell.values(figure), cell.seconds, note))
+    return lines
+
+
 def _table2_report(settings: Settings, results: Results) -> Report:
-    cells = {(name, method): _cell(settings, results, name, method) for name, method in product(SETS, METHODS)}
-    nested = {
+    cells = {
         (name, method): _cell(settings, results, name, method)
-        for name, method in product(SETS, NESTED)
-        if method == "chosen" or name in _auto_sets(settings)
+        for name, method in product(SETS, TITLES)
+        if method != "auto" or name in _auto_sets(settings)
     }
-    lines = [
-        cell.line((SETS[name].title, METHODS[method], title), _paper_figure(SETS[name], method, figure), figure)
-        for (name, method), cell in cells.items()
-        for figure, title in FIGURES.items()
-    ]
-    together = [
-        cell.line((SETS[name].title, METHODS[method]), _paper_figure(SETS[name], method, "gmean"), "pooled")
-        for (name, method), cell in cells.items()
-    ]
-    chosen = [
-        cell.line((SETS[name].title, NESTED[method], title), _paper_figure(SETS[name], "exact", figure), figure, note)
-        for (name, method), cell in nested.items()
-        for figure, title in FIGURES.items()
-        for note in [_most_chosen(cell) if method == "chosen" and figure == "gmean" else ""]
-    ]
     spread, columns = "standard deviation over the draws of folds", ("set", "method", "figure")
     by = f"{many(len(_trials(settings)), 'draw')} of ten folds"
-    few = f", {_few(settings)} folds of each" if settings.quick else ""
+    few = f", {_costly_folds(settings)} folds of each" if settings.quick else ""
     settings_title = (
         "The paper's settings, γ = 1, with C, scaling and class, which it leaves open, chosen to come near its figures "
         f"on these rows; mean over the folds of {by}"
     )
-    together_title = f"The same, G-mean of all test rows together; {by}"
+    pooled_title = f"The same, G-mean of all test rows together; {by}"
     chosen_title = f"Settings chosen inside the folds, beside the paper's z-SVM; {by}{few}"
+    time = "a job: SVM and its z together"
     sheets = [
-        Sheet(settings_title, columns, lines, spread=spread, time="a job: SVM and its z together"),
-        Sheet(together_title, columns[:2], together, spread=spread),
-        Sheet(chosen_title, columns, chosen, spread=spread, time="all draws"),
+        ReportSheet(settings_title, columns, _lines(cells, METHODS, FIGURES), spread=spread, time=time),
+        ReportSheet(pooled_title, columns[:2], _lines(cells, METHODS, {"pooled": ""}), spread=spread),
+        ReportSheet(chosen_title, columns, _lines(cells, NESTED, FIGURES), spread=spread, time="all draws"),
     ]
-    return Report(sheets, list(_table2_findings(cells, nested)))
+    return Report(sheets, list(_table2_findings(cells)))
 
 
-def _most_chosen(cell: Cell) -> str:
+def _most_chosen(cell: FoldFigures) -> str:
     counted = Counter(fold["words"] for folds in cell.trials for fold in folds)
     words, count = counted.most_common(1)[0]
     return f"most often ({count} of {counted.total()} folds): {words}"
 
 
-def _table2_findings(cells: Cells, nested: Cells) -> Iterator[str]:
+def _table2_findings(cells: Cells) -> Iterator[str]:
+    means = {key: mean(cell.values("gmean")) for key, cell in cells.items()}
     for search in SEARCHES:
         for figure, words in (("gmean", "mean over the folds"), ("pooled", "all test rows together")):
-            away = {case.title: cells[name, search].mean(figure) - case.zsvm[0] for name, case in SETS.items()}
+            away = {case.title: mean(cells[name, search].values(figure)) - case.zsvm[0] for name, case in SETS.items()}
             missed = [f"{title} {number(value, 3, '+')}" for title, value in away.items() if abs(value) > NEAR]
             yield (
                 f"{METHODS[search]}, {words}: {len(SETS) - len(missed)} of {len(SETS)} sets within {NEAR:g} of the "
-                f"paper's G-mean{', all but ' + ', '.join(missed) if missed else ''}."
+                f"paper's G-mean{all_but(missed)}"
             )
-    above, beyond = (
-        sum(cells[name, "exact"].mean("gmean") >= cells[name, other].mean("gmean") for name in SETS)
-        for other in ("svm", "smote")
-    )
+    above, beyond = (sum(means[name, "exact"] >= means[name, other] for name in SETS) for other in ("svm", "smote"))
     yield (
         f"z-SVM with the exact search is at least as good as SVM on {above} of {len(SETS)} sets and as SMOTE 100 % on "
         f"{beyond}; the paper says better than SVM, and better than SMOTE or comparable to it, on all."
     )
     for method, title in NESTED.items():
-        reached = {name: cell.mean("gmean") for (name, of), cell in nested.items() if of == method}
-        better = sum(value > SETS[name].zsvm[0] for name, value in reached.items())
+        reached = {name: means[name, method] for name in SETS if (name, method) in means}
         each = ", ".join(f"{SETS[name].title} {value:.3f}" for name, value in reached.items())
         yield (
-            f"{title} inside the folds: above the paper's z-SVM on {better} of {len(reached)} sets (G-mean, mean over "
-            f"the folds: {each})."
+            f"{title} inside the folds: above the paper's z-SVM on "
+            f"{share(value > SETS[name].zsvm[0] for name, value in reached.items())} sets (G-mean, mean over the "
+            f"folds: {each})."
         )
 
 
 # --- Figure 1 ---
 
 
-def _distances(settings: Settings, name: str) -> Mapping[str, Any]:
+def _distances(settings: Settings, name: str) -> dict[str, Any]:
     """Mean score of the negative and of the positive rows, of machines trained on all of them."""
-    X, y = _rows(settings, name)
+    X, y = rows_of(settings, name)
     X = MinMaxScaler(SETS[name].scale).fit_transform(X)
     svm = machine(SETS[name], X, y)
     models: dict[str, Any] = {"svm": svm, **{search: adjusted(svm, X, y, search) for search in SEARCHES}}
@@ -359,29 +338,26 @@ def _distances(settings: Settings, name: str) -> Mapping[str, Any]:
     return {**found, "z": float(models["exact"].z_)}
 
 
-def _fig1_jobs(settings: Settings) -> Iterator[Job]:
+def _fig1_jobs(settings: Settings) -> Iterator[TableJob]:
     for name in SETS:
-        yield Job(name, partial(_distances, settings, name))
+        yield TableJob(name, partial(_distances, settings, name))
 
 
 def _fig1_report(settings: Settings, results: Results) -> Report:
-    lines = [
-        Line((case.title, METHODS[method], side), None, results[name].figures[method][place], None, None, note)
-        for name, case in SETS.items()
-        for method in ("svm", *SEARCHES)
-        for place, side in enumerate(("negative", "positive"))
-        for note in [f"z = {results[name].figures['z']:.4g}" if method == "exact" and place else ""]
-    ]
+    lines = []
+    for (name, case), method in product(SETS.items(), ("svm", *SEARCHES)):
+        found, note = results[name].figures, f"z = {results[name].figures['z']:.4g}" if method == "exact" else ""
+        for side, value, words in zip(("negative", "positive"), found[method], ("", note), strict=True):
+            lines.append(Line((case.title, METHODS[method], side), None, value, note=words))
     title = "Mean score of the training rows, γ = 1; the boundary is at 0. The paper draws bars and prints no figures"
     positive = {name: [results[name].figures[method][1] for method in ("svm", "exact")] for name in SETS}
     wrong = [", ".join(SETS[name].title for name in SETS if positive[name][place] <= 0) or "none" for place in (0, 1)]
     findings = [
         f"The mean score of the positive rows is on the wrong side of the boundary of SVM on: {wrong[0]} (the paper "
         f"says abalone, car and yeast); of z-SVM on: {wrong[1]}.",
-        f"z-SVM moves the boundary away from the positive rows on {sum(b > a for a, b in positive.values())} of "
-        f"{len(SETS)} sets.",
+        f"z-SVM moves the boundary away from the positive rows on {share(b > a for a, b in positive.values())} sets.",
     ]
-    return Report([Sheet(title, ("set", "method", "class"), lines)], findings)
+    return Report([ReportSheet(title, ("set", "method", "class"), lines)], findings)
 
 
 def _fig1_draw(settings: Settings, results: Results, figure: Figure) -> None:
@@ -405,57 +381,50 @@ class Curves(NamedTuple):
     setting: str  # an argument of `_fold`
     axis: str
     plain: str
-    title: str
     points: tuple[float, ...]
     quick_points: tuple[float, ...]
 
     @property
     def names(self) -> dict[str, str]:
-        return {self.plain: self.title, **{method: METHODS[method] for method in SEARCHES}}
+        return {self.plain: self.plain.upper(), **{method: METHODS[method] for method in SEARCHES}}
 
     def at(self, settings: Settings) -> tuple[float, ...]:
         return self.quick_points if settings.quick else self.points
 
-    def cells(self, settings: Settings, point: float) -> dict[str, tuple[str, int]]:
-        """Set and trial of each key."""
-        pairs = product(SETS, range(settings.repeats(1, 1)))
-        return {f"{name}/{self.setting} {point:g}/trial {trial}": (name, trial) for name, trial in pairs}
+    def jobs(self, settings: Settings) -> Iterator[TableJob]:
+        most, trials = 3 if settings.quick else FOLDS, range(settings.repeats(1, 1))
+        for point, name, trial in product(self.at(settings), SETS, trials):
+            run = partial(_folds, settings, name, trial, self.plain, most, **{self.setting: point})
+            yield TableJob(f"{name}/{self.setting} {point:g}/trial {trial}", run)
 
-    def jobs(self, settings: Settings) -> Iterator[Job]:
-        most = 3 if settings.quick else FOLDS
-        for point in self.at(settings):
-            for key, (name, trial) in self.cells(settings, point).items():
-                yield Job(key, partial(_folds, settings, name, trial, self.plain, most, **{self.setting: point}))
+    def records(self, results: Results, point: float) -> list[Record]:
+        return [record for key, record in results.items() if f"/{self.setting} {point:g}/" in key]
 
     def means(self, settings: Settings, results: Results, method: str, figure: str) -> Array:
         """For each point the mean over the sets, each the mean over its folds."""
-        return np.array([
-            np.mean([np.mean([fold[figure] for fold in results[key].figures[method]]) for key in keys])
-            for keys in (self.cells(settings, point) for point in self.at(settings))
-        ])  # fmt: skip
+        found = [figures(self.records(results, point), method) for point in self.at(settings)]
+        return np.array([mean([mean([fold[figure] for fold in folds]) for folds in each]) for each in found])
 
     def report(self, settings: Settings, results: Results) -> Report:
         points, names = self.at(settings), self.names
-        found = {pair: self.means(settings, results, *pair) for pair in product(names, FIGURES)}
-        taken = [seconds(results[key] for key in self.cells(settings, point)) for point in points]
+        means = {pair: self.means(settings, results, *pair) for pair in product(names, FIGURES)}
+        taken = [seconds(self.records(results, point)) for point in points]
         lines = [
-            Line((f"{point:g}", names[method], title), None, float(found[method, figure][i]), None, taken[i])
-            for i, point in enumerate(points)
-            for method in names
-            for figure, title in FIGURES.items()
+            Line((f"{point:g}", names[method], title), None, float(means[method, figure][i]), None, taken[i])
+            for (i, point), method, (figure, title) in product(enumerate(points), names, FIGURES.items())
         ]
         title = "Mean over the five sets, each the mean over its folds. The paper draws curves and prints no figures"
-        return Report([Sheet(title, (self.axis, "method", "figure"), lines)], list(self._findings(found)))
+        return Report([ReportSheet(title, (self.axis, "method", "figure"), lines)], list(self._findings(means)))
 
-    def _findings(self, found: Mapping[tuple[str, str], Array]) -> Iterator[str]:
+    def _findings(self, means: Mapping[tuple[str, str], Array]) -> Iterator[str]:
         for search in SEARCHES:
-            above = [np.count_nonzero(found[search, figure] > found[self.plain, figure]) for figure in FIGURES]
+            above = [np.count_nonzero(means[search, figure] > means[self.plain, figure]) for figure in FIGURES]
             yield (
-                f"{METHODS[search]}, is above {self.title} at {above[0]} of {found[search, 'gmean'].size} points by "
-                f"G-mean and at {above[1]} by sensitivity."
+                f"{METHODS[search]}, is above {self.plain.upper()} at {above[0]} of {means[search, 'gmean'].size} "
+                f"points by G-mean and at {above[1]} by sensitivity."
             )
         for figure, title in FIGURES.items():
-            ranges = [f"{name} {np.ptp(found[method, figure]):.3f}" for method, name in self.names.items()]
+            ranges = [f"{name} {np.ptp(means[method, figure]):.3f}" for method, name in self.names.items()]
             yield f"Largest minus smallest {title} over {self.axis}: {'; '.join(ranges)}."
 
     def draw(self, settings: Settings, results: Results, figure: Figure) -> None:
@@ -463,14 +432,12 @@ class Curves(NamedTuple):
         for ax, (name, title) in zip(axes, FIGURES.items(), strict=True):
             for method, label in self.names.items():
                 ax.plot(self.at(settings), self.means(settings, results, method, name), marker="o", label=label)
-            ax.set_xlabel(self.axis)
-            ax.set_ylabel(f"{title}, mean of {len(SETS)} sets")
-            ax.set_ylim(0.0, 1.0)
+            ax.set(xlabel=self.axis, ylabel=f"{title}, mean of {len(SETS)} sets", ylim=(0.0, 1.0))
         axes[0].legend()
 
 
-FIG2 = Curves("rate", "rate of SMOTE (%)", "smote", "SMOTE", RATES, RATES[::9])
-FIG3 = Curves("gamma", "γ", "svm", "SVM", GAMMAS, GAMMAS[::5])
+FIG2 = Curves("rate", "rate of SMOTE (%)", "smote", RATES, RATES[::9])
+FIG3 = Curves("gamma", "γ", "svm", GAMMAS, GAMMAS[::5])
 
 
 TABLES = (
