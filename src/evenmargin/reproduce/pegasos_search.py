@@ -311,9 +311,9 @@ def table4_cell(settings: Settings, name: str, form: Form, split: int) -> dict[s
 def _candidates(form: Form, rows: Holdout, grid: SearchGrid, seeds: Iterator[int]) -> list[SVM]:
     if form == Form.PRINTED:
         return printed_candidates(rows.X, rows.y, grid, seeds)
-    if form == Form.EXACT:
-        return [LinearSVM(alpha=lam, class_weight="balanced") for lam in grid.lam]
     seed = next(seeds)  # the same draws for all, so that they differ in λ and b only
+    if form == Form.EXACT:
+        return [LinearSVM(alpha=lam, class_weight="balanced", random_state=seed) for lam in grid.lam]
     if form == Form.KERNEL:
         pairs = [(lam, gamma) for lam in grid.kernel_lam for gamma in grid.gamma]
         return [cost_sensitive_pegasos(lam, kernel="rbf", gamma=gamma, random_state=seed) for lam, gamma in pairs]
