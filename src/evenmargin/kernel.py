@@ -18,6 +18,7 @@ from ._input.checks import (
     check_is_fitted,
     check_same_kind,
     fit_context,
+    store_parameters,
     validate_rows,
 )
 from ._input.entry import enter, in_kind
@@ -240,27 +241,7 @@ class KernelSVM(Machine[KernelTraining]):
         verbose: int = 0,
         device: str | None = None,
     ) -> None:
-        self.C = C
-        self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.loss = loss
-        self.class_weight = class_weight
-        self.density = density
-        self.solver = solver
-        self.intercept = intercept
-        self.sampling = sampling
-        self.stopping = stopping
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.device = device
+        store_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> KernelSVM:

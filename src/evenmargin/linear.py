@@ -14,6 +14,7 @@ from ._input.checks import (
     fit_context,
     remember_columns,
     seed_from,
+    store_parameters,
     validate_rows,
     validate_training,
 )
@@ -168,21 +169,7 @@ class LinearSVM(Machine[Training]):
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.C = C
-        self.alpha = alpha
-        self.loss = loss
-        self.class_weight = class_weight
-        self.density = density
-        self.solver = solver
-        self.intercept = intercept
-        self.sampling = sampling
-        self.stopping = stopping
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> LinearSVM:

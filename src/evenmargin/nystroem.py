@@ -32,6 +32,7 @@ from ._input.checks import (
     fit_context,
     remember_columns,
     seed_from,
+    store_parameters,
     validate_rows,
     validate_training,
 )
@@ -48,7 +49,7 @@ _TILE = 512  # rows at a time
 _HELD = 64 << 20  # bytes of prepared landmarks that a call may hold
 
 
-class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Features whose inner products approximate a kernel, with landmarks from every class.
 
     Put before a `LinearSVM` it gives a kernel machine for many rows: time and memory
@@ -143,15 +144,7 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
         n_jobs: int | None = None,
         device: str | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.n_components = n_components
-        self.stratify = stratify
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
+        store_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike = None, sample_weight: VectorLike = None) -> StratifiedNystroem:

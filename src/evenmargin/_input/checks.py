@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,7 @@ __all__ = [
     "remember_columns",
     "safe_split",
     "seed_from",
+    "store_parameters",
     "validate_aside",
     "validate_parameters",
     "validate_rows",
@@ -66,6 +68,11 @@ __all__ = [
     "validate_training",
     "weight_name",
 ]
+
+
+def store_parameters(estimator: BaseEstimator, arguments: Mapping[str, Any]) -> None:
+    """Store the parameters of an estimator under their names, given the `locals()` of its `__init__`."""
+    vars(estimator).update({name: value for name, value in arguments.items() if name != "self"})
 
 
 def validate_parameters(estimator: BaseEstimator) -> None:

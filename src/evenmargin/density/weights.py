@@ -29,6 +29,7 @@ from .._input.checks import (
     num_samples,
     remember_columns,
     seed_from,
+    store_parameters,
     validate_parameters,
     validate_training,
 )
@@ -43,7 +44,7 @@ from .schemes import SCHEMES, densities, lost_among, normalized, scheme_name, sc
 __all__ = ["DensityWeights", "density_weights", "fit_in_memory", "precision_for"]
 
 
-class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
+class DensityWeights(Portable, BaseEstimator):
     """Sample weights from the density around each row (generalized weighted loss, GWL).
 
     s_i = Σ_j exp(−γ‖x_i − x_j‖²) is large where many rows are close together. The
@@ -167,13 +168,7 @@ class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
         random_state: int | np.random.RandomState | None = None,
         device: str | None = None,
     ) -> None:
-        self.scheme = scheme
-        self.gamma = gamma
-        self.normalize = normalize
-        self.method = method
-        self.n_components = n_components
-        self.random_state = random_state
-        self.device = device
+        store_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike = None, sample_weight: VectorLike = None) -> DensityWeights:
