@@ -83,7 +83,7 @@ def sample_table(X: MatrixLike, y: VectorLike, sample_weight: VectorLike, most: 
 def tally(number: int, piece: tuple[Any, None, Any]) -> Survey:
     """The classes of one partition."""
     y, _, weight = piece
-    return survey(prepare(number, (np.zeros((len(y), 1)), y, weight), None, 1), 0, 0)
+    return survey(prepare(number, (np.zeros((len(y), 1)), y, weight), None, 1))
 
 
 def _limit(quota: int, rows: int) -> float:

@@ -25,7 +25,7 @@ from ..kernels import RBF
 from ._engine import Engine, Parts, reduced
 from ._moments import Extent, Moments, added
 from ._partitions import Array, Block, Partitions, is_frame, joined, partitions, prepare, triples, two_dimensional
-from ._survey import Survey, merge_surveys, survey
+from ._survey import settle
 
 __all__ = ["fit_density"]
 
@@ -77,30 +77,6 @@ class DensityRule:
         given = scheme_weights(sums, self.scheme, weight)
         found[:, 0], found[:, 1], found[:, 2] = given / self.mean, sums, self.largest * errors
         return found
-
-
-@dataclass(frozen=True)
-class FirstPass:
-    """What the first pass finds: classes and faults, what γ and the precision depend on, the largest sample weight."""
-
-    survey: Survey
-    moments: Moments
-    extent: Extent
-    largest: float
-
-    @property
-    def size(self) -> tuple[int, int]:
-        return self.survey.size
-
-    @classmethod
-    def of(cls, block: Block) -> FirstPass:
-        largest = float(block.weights.max(initial=0.0))
-        return cls(survey(block, 0, 0), Moments.of(block), Extent.of(block), largest)
-
-    def __add__(self, other: FirstPass) -> FirstPass:
-        both = merge_surveys([self.survey, other.survey], 0)
-        largest = max(self.largest, other.largest)
-        return FirstPass(both, self.moments + other.moments, self.extent + other.extent, largest)
 
 
 @dataclass(frozen=True)
@@ -159,34 +135,24 @@ def _find_rule(
     engine: Engine, table: Partitions, estimator: BaseEstimator, scheme: str
 ) -> tuple[DensityRule, list[Any]]:
     """Two or three passes over the blocks."""
-    blocks, found = engine.settle(table, lambda blocks: _found(engine, blocks))
-    kernel: Any = found.moments.settle(RBF(estimator.gamma), table.width)
+    blocks, found = settle(engine, table, measures=(Moments, Extent))
+    moments, extent = found.measures
+    kernel: Any = moments.settle(RBF(estimator.gamma), table.width)
     count, seed = int(estimator.n_components), seed_from(estimator.random_state)
-    rule = DensityRule(scheme, kernel, table.width, count, seed, found.survey.classes)
+    rule = DensityRule(scheme, kernel, table.width, count, seed, found.classes)
     if scheme != "random":
-        rule = _with_phases(rule, found, engine, blocks)
+        centre = None if extent.centre is None else extent.centre.astype(found.dtype)
+        precision = precision_for(kernel, kernel.gamma * extent.radius**2, found.dtype)
+        rule = replace(rule, centre=centre, dtype=precision, largest=found.heaviest)
+        rule = replace(rule, phase=np.pad(_sum(engine, blocks, _phases, rule), ((0, 1), (0, 0), (0, 0))))
     gone: list[Any] = []
     if scheme == "same_class" or estimator.normalize == "mean":
         given: WeightTotals = _sum(engine, blocks, WeightTotals.of, rule)
         if scheme == "same_class":
-            gone = lost_among(given.alive, found.survey.classes.tolist())
+            gone = lost_among(given.alive, found.classes.tolist())
         if estimator.normalize == "mean":
-            rule = replace(rule, mean=given.peak * (given.total / sum(found.survey.totals.values())))
+            rule = replace(rule, mean=given.peak * (given.total / sum(found.totals.values())))
     return rule, gone
-
-
-def _found(engine: Engine, blocks: Parts) -> FirstPass:
-    found: FirstPass = _sum(engine, blocks, FirstPass.of)
-    found.survey.check()
-    return found
-
-
-def _with_phases(rule: DensityRule, found: FirstPass, engine: Engine, blocks: Parts) -> DensityRule:
-    dtype, centre = found.survey.dtype, found.extent.centre
-    precision = precision_for(rule.kernel, rule.kernel.gamma * found.extent.radius**2, dtype)
-    centre = None if centre is None else centre.astype(dtype)
-    rule = replace(rule, centre=centre, dtype=precision, largest=found.largest)
-    return replace(rule, phase=np.pad(_sum(engine, blocks, _phases, rule), ((0, 1), (0, 0), (0, 0))))
 
 
 def _phases(block: Block, rule: DensityRule) -> Array:

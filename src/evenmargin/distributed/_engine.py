@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 import dask
@@ -32,8 +32,6 @@ _ROOM = 3  # times a block: the block, what it was read from, and what a pass ov
 _PATIENCE = 30.0  # seconds without progress of any worker before the cluster is given up
 _FIRST = 10  # times as long for the first worker, which a cluster may have to wait for
 _LOOK = 1.0  # seconds between two looks at the cluster
-
-_Found = TypeVar("_Found")
 
 
 class ClusterLost(RuntimeError):
@@ -67,10 +65,6 @@ def _call_numbered(operation: Operation, start: int, parts: list[Any]) -> list[A
 
 def _together(operation: Operation, *parts: Any) -> Any:
     return operation.function(list(parts), *operation.more)
-
-
-def _together_each(operation: Operation, parts: list[Any]) -> Any:
-    return operation.function(parts, *operation.more)
 
 
 @dataclass(frozen=True)
@@ -154,7 +148,7 @@ def reduced(parts: Parts, together: Callable[..., Any], *more: Any) -> Parts:
     operation, keys, depth = f"operation-{name}", parts.keys, 0
     graph = {**parts.graph, operation: Operation(together, more)}
     if parts.folded:  # the first level of the tree, in the tasks that give its leaves
-        graph.update({key: (_together_each, operation, graph[key]) for key in keys})
+        graph.update({key: (_call, operation, graph[key]) for key in keys})
         depth = 1
     while depth == 0 or len(keys) > 1:
         groups = _groups(keys)
@@ -210,20 +204,6 @@ class Engine:
             f"worker has more than {max(_free(workers)) / 1e6:.0f} MB left: cut the table into smaller partitions, or "
             "raise memory_limit. If its blocks are sparse, give the dask array a sparse meta."
         )
-
-    def settle(self, table: Any, first_pass: Callable[[Parts], _Found]) -> tuple[Parts, _Found]:
-        """The blocks of a table, held where they fit, and what a first pass over them finds.
-
-        Its result has a `size`, the bytes of all blocks and of the largest, which may not be known before.
-        """
-        self.check_room(table.largest)
-        if table.nbytes <= self.memory():  # False where it is not known
-            blocks = self.hold(table.blocks)
-            return blocks, first_pass(blocks)
-        found = first_pass(table.blocks)
-        nbytes, largest = found.size  # type: ignore[attr-defined]  # surveys have a size
-        self.check_room(largest)
-        return (self.hold(table.blocks) if nbytes <= self.memory() else table.blocks), found
 
     def hold(self, blocks: Parts) -> Parts:
         """The same blocks, computed once and kept where they were computed."""

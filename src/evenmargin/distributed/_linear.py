@@ -26,9 +26,9 @@ from ..solvers.one_vs_rest import binary_task, effective_C, one_vs_rest
 from ..solvers.outcome import Outcome, Progress, Resumption, TaskOutcome, TaskProgress
 from ..solvers.rounds import WIDE, Course, Look, Request, Terms, Trail, begin, drive, look
 from ..weights import is_minority
-from ._engine import ClusterLost, Engine, Parts, reduced
+from ._engine import ClusterLost, Engine, reduced
 from ._partitions import Array, Block, Partitions, partitions
-from ._survey import Survey, merge_surveys, stacked, survey
+from ._survey import Survey, settle, stacked
 
 __all__ = ["fit_linear"]
 
@@ -119,7 +119,9 @@ def fit_linear(
         raise ValueError("X has no partitions.")
     with Engine() as engine:
         seed = seed_from(machine.random_state)
-        table, found = _surveyed(engine, table, seed)
+        most = int(np.clip(_SAMPLE_BYTES // (8 * max(1, table.width)), 10, _SAMPLE_ROWS))  # rows of each class
+        blocks, found = settle(engine, table, seed, most)
+        table = replace(table, blocks=blocks)
         fit = _Rounds(machine, engine, table, found.check_classes(), loss, seed)
         fit.before = resumed(fit.costs.classes, table.width)
         try:
@@ -145,18 +147,6 @@ def _check(machine: BaseEstimator, y: VectorLike) -> Any:
     if y is None:
         raise ValueError("LinearSVM requires y to be passed, but the target y is None.")
     return loss
-
-
-def _surveyed(engine: Engine, table: Partitions, seed: int) -> tuple[Partitions, Survey]:
-    """The survey, and the table with its blocks held in the workers' memory where they fit."""
-    most = int(np.clip(_SAMPLE_BYTES // (8 * max(1, table.width)), 10, _SAMPLE_ROWS))
-
-    def first_pass(blocks: Parts) -> Survey:
-        found: Survey = engine.compute(reduced(blocks.map(survey, seed, most), merge_surveys, most))
-        return found.check()
-
-    blocks, found = engine.settle(table, first_pass)
-    return replace(table, blocks=blocks), found
 
 
 class _Rounds:

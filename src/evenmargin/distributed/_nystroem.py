@@ -7,8 +7,8 @@ client, which makes the map from their kernel values; features are computed bloc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -22,35 +22,12 @@ from .._input.checks import check_is_fitted, seed_from
 from .._util.typing import Index, MatrixLike, VectorLike
 from ..kernels import Kernel, Precomputed, get_kernel
 from ._blocks import as_it_is, called_of_frame, over_blocks, probe
-from ._engine import Engine, reduced
+from ._engine import Engine
 from ._moments import Moments
-from ._partitions import Array, Block, is_frame, partitions
-from ._survey import Survey, merge_surveys, stacked, survey
+from ._partitions import Array, is_frame, partitions
+from ._survey import stacked, surveyed
 
 __all__ = ["fit_nystroem", "transform_nystroem"]
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """Rows of one class, when their clocks ring, and where they are: partition and row in it."""
-
-    X: Any
-    clock: Array
-    place: NDArray[np.int64]
-
-    def first(self, most: int) -> Candidates:
-        order = np.argsort(self.clock, kind="stable")[:most]
-        return Candidates(self.X[order], self.clock[order], self.place[order])
-
-
-@dataclass
-class Draw:
-    """What one pass finds: the classes, the entries' variance, the partitions' lengths, and rows by label."""
-
-    survey: Survey
-    moments: Moments = field(default_factory=Moments)
-    lengths: dict[int, int] = field(default_factory=dict)
-    rows: dict[Any, Candidates] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -78,53 +55,25 @@ def fit_nystroem(
     rule = machine.stratify
     asked = rule.values() if isinstance(rule, Mapping) else [machine.n_components]
     most = max([0, *(int(count) for count in asked if isinstance(count, Integral))])
-    draws = table.blocks.map(draw, seed_from(machine.random_state), most)
     with Engine() as engine:
         engine.check_room(table.largest)
-        drawn = engine.compute(reduced(draws, merge_draws, most))
-    seen = drawn.survey.check()
+        seen = surveyed(engine, table.blocks, seed_from(machine.random_state), most, exponential_clock, (Moments,))
+    (moments,) = seen.measures
     classes, dtype = seen.classes, seen.dtype
     sizes = np.array([seen.counts[label] for label in classes.tolist()])
     totals = np.array([seen.totals[label] for label in classes.tolist()])
     counts = counts_of(sizes, totals / totals.sum(), classes)
-    kept = [drawn.rows[label].first(count) for label, count in zip(classes.tolist(), counts, strict=True)]
-    rows = _numbers(np.concatenate([candidates.place for candidates in kept]), drawn.lengths)
+    drawn = [seen.sample[label].first(count) for label, count in zip(classes.tolist(), counts, strict=True)]
+    rows = _numbers(np.concatenate([sample.place for sample in drawn]), seen.lengths)
     order = np.argsort(rows)
-    components = stacked([candidates.X for candidates in kept])[order].astype(dtype, copy=False)
-    return Landmarks(components, rows[order], drawn.moments.settle(kernel, table.width), dtype, table.columns)
+    components = stacked([sample.X for sample in drawn])[order].astype(dtype, copy=False)
+    return Landmarks(components, rows[order], moments.settle(kernel, table.width), dtype, table.columns)
 
 
-def draw(block: Block, seed: int, most: int) -> Draw:
-    """One partition's rows that may be landmarks: of each class those whose clocks ring first."""
-    found = Draw(survey(block, seed, 0), Moments.of(block))
-    found.lengths[block.number] = block.codes.size if block.kept is None else block.kept.size
-    places = np.arange(block.codes.size) if block.kept is None else np.flatnonzero(block.kept)
-    rng = np.random.default_rng([seed, block.number])
+def exponential_clock(rng: np.random.Generator, weight: Array) -> Array:
+    """Clocks by which a row is in a sample with a probability by its weight."""
     with np.errstate(over="ignore"):
-        clock = rng.standard_exponential(block.codes.size) / block.weights
-    for code, label in enumerate(block.labels.tolist()):
-        own = np.flatnonzero(block.codes == code)
-        own = own[np.argsort(clock[own], kind="stable")[:most]]
-        where = np.column_stack([np.full(own.size, block.number), places[own]])
-        found.rows[label] = Candidates(block.X[own], clock[own], where)
-    return found
-
-
-def merge_draws(draws: Iterable[Draw], most: int) -> Draw:
-    """The draw of several parts, in their order."""
-    draws = list(draws)
-    whole = Draw(merge_surveys([one.survey for one in draws], 0))
-    gathered: dict[Any, list[Candidates]] = {}
-    for one in draws:
-        whole.moments += one.moments
-        whole.lengths |= one.lengths
-        for label, candidates in one.rows.items():
-            gathered.setdefault(label, []).append(candidates)
-    for label, parts in gathered.items():
-        clock = np.concatenate([part.clock for part in parts])
-        place = np.concatenate([part.place for part in parts])
-        whole.rows[label] = Candidates(stacked([part.X for part in parts]), clock, place).first(most)
-    return whole
+        return np.asarray(rng.standard_exponential(weight.size) / weight)
 
 
 def _numbers(place: NDArray[np.int64], lengths: dict[int, int]) -> Index:
