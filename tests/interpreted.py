@@ -50,7 +50,7 @@ def error(kernel, A, B, high, shift=0.0):
 
     V = rows(len(B), 3, 2)
     V[::5] = 0.0
-    points = [products.Points(kernel, arrays.Rows.put(X, torch.device("cpu")), np.float32) for X in (A, B)]
+    points = [products.DevicePoints(kernel, arrays.Rows.put(X, torch.device("cpu")), np.float32) for X in (A, B)]
     found = fused._product(*points, torch.from_numpy(V).T, high, shift).T.numpy()
     A, B, V = (X.astype(np.float64) for X in (A, B, V))
     return float((np.abs(found - kernel_dot(kernel, A, B, V)) / kernel_dot(kernel, A, B, np.abs(V))).max())

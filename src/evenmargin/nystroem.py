@@ -263,7 +263,7 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
                 out = X.tensor.new_empty((n, count))
         step = max(_TILE, arrays.PASS // max(count, X.shape[1]))
         for i in range(0, n, step):
-            rows = products.Points(self.kernel_, X[i : i + step], dtype, right.centre)
+            rows = products.DevicePoints(self.kernel_, X[i : i + step], dtype, right.centre)
             found = products.dot(self.kernel_, rows, right, into, wide=False)
             out[i : i + step] = arrays.fetch(found) if home.device is None else found
         return out

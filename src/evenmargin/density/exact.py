@@ -32,7 +32,7 @@ def exact_on_host(points: Points, codes: Index, share: Array) -> Array:
         return _signed_sums(codes, share, lambda v, rows=None: _symmetric_sums(points, v, pool, rows))
 
 
-def exact_on_device(points: products.Points, codes: Index, share: Array) -> Array:
+def exact_on_device(points: products.DevicePoints, codes: Index, share: Array) -> Array:
     """The same on a device."""
 
     def sums(v: Array, rows: Index | None = None) -> Array:

@@ -276,7 +276,7 @@ class DensityWeights(Portable, BaseEstimator):
             sums, errors = approximate(X, centre, waves, codes, share)
             self.density_error_ = largest * errors
         elif on_device:
-            sums = exact_on_device(products.Points(kernel, X, dtype, centre), codes, share)
+            sums = exact_on_device(products.DevicePoints(kernel, X, dtype, centre), codes, share)
         else:
             sums = exact_on_host(Points(kernel, X, dtype, centre), codes, share)
         return densities(sums, weight, largest, one_class=not codes.any())
