@@ -568,8 +568,8 @@ def test_steps_are_solved_with_one_thread_of_blas(rows, monkeypatch):
     from evenmargin.solvers import rounds
 
     X, y, _ = rows
-    limited, solve = [], rounds.solve_lower
-    monkeypatch.setattr(rounds, "solve_lower", lambda *args: limited.append(threads._inside > 0) or solve(*args))
+    limited, solve, shared = [], rounds.solve_lower, threads.one_blas_thread()
+    monkeypatch.setattr(rounds, "solve_lower", lambda *args: limited.append(shared.inside > 0) or solve(*args))
     LinearSVM(random_state=0).fit(*chunked(X, y))
     assert limited
     assert all(limited)

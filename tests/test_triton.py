@@ -70,7 +70,7 @@ def test_other_products_are_left_to_the_plain_path(torch, rows, columns):
 
 
 def test_devices_of_other_makers_have_no_fused_kernel(torch, monkeypatch):
-    monkeypatch.setattr(fused, "_capability", lambda device: 9)
+    monkeypatch.setattr(fused, "_properties", lambda device: SimpleNamespace(major=9))
     for version, there in (("12.8", True), (None, False)):
         monkeypatch.setattr(torch.version, "cuda", version)
         assert fused.available(SimpleNamespace(type="cuda")) is there

@@ -51,8 +51,6 @@ from .solvers.one_vs_rest import binary_task, one_vs_rest
 from .solvers.outcome import Outcome, Progress, TaskOutcome, TaskProgress
 from .stopping import AUCHalting
 
-__all__ = ["Classifier", "Machine", "TaskProblem", "Training", "by_blocks", "same_classes"]
-
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 

@@ -45,8 +45,6 @@ except ImportError:  # `_works` says so, and the plain path is taken
         return function or jit
 
 
-__all__ = ["available", "dot", "supports"]
-
 PreparedPoints: TypeAlias = Any  # `products.DevicePoints`, or whatever has their n, d, left, device and cache
 
 SMALL = 1 << 22  # kernel values below which compiling costs more than the plain path takes
@@ -92,7 +90,7 @@ def available(device: Device) -> bool:
     """Whether the fused kernel is made for it: a device of NVIDIA's, from capability 8.0."""
     if device.type != "cuda":
         return False
-    return torch().version.cuda is not None and _capability(device) >= 8  # ROCm's devices are called "cuda", too
+    return torch().version.cuda is not None and _properties(device).major >= 8  # ROCm's devices are called "cuda", too
 
 
 def supports(kernel_name: str, d: int) -> bool:
@@ -130,15 +128,8 @@ _beyond: set[Any] = set()  # (device, columns, high) whose kernels take more sha
 
 
 @cache
-def _capability(device: Device) -> int:
-    return int(torch().cuda.get_device_capability(device)[0])
-
-
-@cache
-def _shared_memory(device: Device) -> int:
-    """Bytes that a program may have: 227 KB on an H100, 163 on an A100, 99 on smaller cards."""
-    properties = torch().cuda.get_device_properties(device)
-    return int(getattr(properties, "shared_memory_per_block_optin", ROOM))
+def _properties(device: Device) -> Any:
+    return torch().cuda.get_device_properties(device)
 
 
 @cache
@@ -246,14 +237,16 @@ def _product(A: PreparedPoints, B: PreparedPoints, V: Tensor, high: bool, shift:
     far = shift != 0.0 or max(left.reach, right.reach) > (NEAR if high else NEAR_FAST)
     if far and not high:
         return _product(A, B, V, True)
-    plan = _Plan.of(A.d, high, _shared_memory(A.device))
+    card = _properties(A.device)
+    # Bytes that a program may have: 227 KB on an H100, 163 on an A100, 99 on smaller cards.
+    plan = _Plan.of(A.d, high, getattr(card, "shared_memory_per_block_optin", ROOM))
     count, q = V.shape[0], right.rows.shape[0]
     W = torch().zeros((count, q), dtype=torch().float32, device=V.device)
     top = V.abs().amax(dim=1, keepdim=True).double()  # so that no part of a sum leaves float32, whatever V's unit
     top = torch().where(top > 0.0, top, 1.0)
     W[:, : B.n] = V / top if far else V / top * right.factors
     tiles = -(-A.n // plan.rows)
-    parts, per = _split(tiles, q, plan.columns, _processors(A.device))
+    parts, per = _split(tiles, q, plan.columns, card.multi_processor_count)
     sums = torch().empty((count, parts, A.n), dtype=torch().float32, device=V.device)
     grid, options = (tiles, parts, count), {"num_warps": plan.warps, "num_stages": plan.stages, **FUSED}
     given = (left.rows, right.rows, left.norms, right.norms, W, sums, A.n, q, per, float(shift))
@@ -284,11 +277,6 @@ def _split(tiles: int, q: int, columns: int, processors: int) -> tuple[int, int]
     parts = max(-(-q // LONGEST), min(-(-SHARES * processors // tiles), q // (32 * columns)), 1)
     per = columns * -(-q // (columns * parts))
     return -(-q // per), per
-
-
-@cache
-def _processors(device: Device) -> int:
-    return int(torch().cuda.get_device_properties(device).multi_processor_count)
 
 
 # --- on the device ---

@@ -11,13 +11,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from threading import Lock
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from .._util.threads import SharedContext
 from .._util.typing import AnyArray, Device, Floats, Index, Tensor
 from .arrays import (
     PASS,
@@ -283,25 +283,4 @@ def _without_tf32() -> Iterator[None]:
                 place.fp32_precision = precision
 
 
-class _Shared:
-    """A context that is one for all threads: the first one in opens it, the last one out closes it."""
-
-    def __init__(self, context: Callable[[], AbstractContextManager[None]]) -> None:
-        self.context, self.lock, self.inside = context, Lock(), 0
-        self.opened: AbstractContextManager[None] | None = None
-
-    def __enter__(self) -> None:
-        with self.lock:
-            if self.inside == 0:
-                self.opened = self.context()
-                self.opened.__enter__()
-            self.inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self.lock:
-            self.inside -= 1
-            if self.inside == 0 and self.opened is not None:
-                self.opened.__exit__(None, None, None)
-
-
-_tf32 = _Shared(_without_tf32)
+_tf32 = SharedContext(_without_tf32)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from .._util.typing import MatrixLike
 
-__all__ = ["is_dask", "refuse_dask"]
-
 
 def is_dask(X: MatrixLike) -> bool:
     """Whether X is a dask array, frame or series; other lazy objects of dask are refused, as their shape is unknown."""

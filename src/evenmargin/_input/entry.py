@@ -21,8 +21,6 @@ from .._device.arrays import Home, Rows, enough_memory, find_device, is_tensor, 
 from .._util.typing import MatrixLike
 from .collections import refuse_dask
 
-__all__ = ["FLOATS", "Portable", "canonical", "enter", "in_kind", "kind_of", "on_device"]
-
 FLOATS = (np.float64, np.float32)
 
 

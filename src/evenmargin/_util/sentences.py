@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
-__all__ = ["hint", "near", "quoted"]
-
 
 def near(name: str, names: Iterable[str], most: int = 3) -> list[str]:
     """Names that someone who wrote `name` may have meant.

@@ -12,23 +12,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "AnyArray",
-    "Array",
-    "ArrayModule",
-    "ClassWeight",
-    "Device",
-    "Floats",
-    "Index",
-    "Labels",
-    "Mask",
-    "MatrixLike",
-    "RandomState",
-    "Single",
-    "Tensor",
-    "VectorLike",
-]
-
 Array: TypeAlias = NDArray[np.float64]
 Single: TypeAlias = NDArray[np.float32]
 Floats: TypeAlias = NDArray[np.floating]

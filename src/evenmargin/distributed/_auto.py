@@ -19,11 +19,10 @@ from sklearn.base import BaseEstimator
 from .._input.checks import check_is_fitted, check_weights
 from .._tables.distinct import rows_of_each
 from .._tables.encoder import as_table
-from .._util.typing import Index, MatrixLike, VectorLike
-from ._blocks import as_it_is, for_tasks, probe
+from .._util.typing import Array, Index, MatrixLike, VectorLike
+from ._blocks import for_tasks, over_frames, probe
 from ._engine import Engine, Parts, reduced
 from ._partitions import (
-    Array,
     in_words,
     is_frame,
     label_pieces,
@@ -34,8 +33,6 @@ from ._partitions import (
     two_dimensional,
 )
 from ._survey import Survey, merge_surveys, survey
-
-__all__ = ["TableSample", "assess_blocks", "sample_table"]
 
 
 @dataclass(frozen=True)
@@ -143,15 +140,11 @@ def assess_blocks(model: BaseEstimator, X: MatrixLike) -> Any:
     """`EvenMarginClassifier.assess`, lazily: a frame with the partitions of X, and its index if it has one."""
     check_is_fitted(model)
     if is_frame(X):
-        meta = model.assess(probe(model, X)).iloc[:0].set_axis(X._meta.index, axis=0)
-        return X.map_partitions(_assessed, as_it_is(model, X), meta, meta=meta, enforce_metadata=False)
+        return over_frames(model, "assess", X, model.assess(probe(model, X)).iloc[:0])
     X = two_dimensional(X)
     meta = model.assess(probe(model, X)).iloc[:0]
     return Parts.of(X).map(_assessed, for_tasks(model, X), meta).frame(meta)
 
 
 def _assessed(part: MatrixLike, model: BaseEstimator, meta: pd.DataFrame) -> pd.DataFrame:
-    if not part.shape[0]:
-        return meta
-    found = model.assess(part)
-    return found.set_axis(part.index, axis=0) if hasattr(part, "index") else found
+    return model.assess(part) if part.shape[0] else meta

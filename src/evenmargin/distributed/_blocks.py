@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from .._input.checks import check_is_fitted, check_weights
@@ -16,39 +15,31 @@ from .._util.typing import Array, MatrixLike, VectorLike
 from ._engine import Engine, lazily, reduced
 from ._partitions import in_words, is_frame, labels_of, triples, two_dimensional
 
-__all__ = ["as_it_is", "called_of_frame", "for_tasks", "over_blocks", "probe", "score_blocks"]
 
-
-def over_blocks(estimator: BaseEstimator, method: str, X: MatrixLike, like: NDArray[Any] | None = None) -> Any:
+def over_blocks(estimator: BaseEstimator, method: str, X: MatrixLike) -> Any:
     """`estimator.method` of every block: an array of (n,) or (n, columns), cut as X is.
 
-    `like` is an empty array of what comes out; by default two rows are tried, which also checks
-    the columns at once. How long the partitions of a frame are is not known, nor are the array's chunks then.
+    Two rows are tried, which also checks the columns at once. How long the partitions of a frame are is not known, nor
+    are the array's chunks then.
     """
     check_is_fitted(estimator)
-    frozen = as_it_is(estimator, X)
+    X = X if is_frame(X) else two_dimensional(X)
+    like = getattr(estimator, method)(probe(estimator, X))[:0]
     if is_frame(X):
-        if like is None:
-            like = getattr(estimator, method)(probe(estimator, X))[:0]
-        kind = pd.Series if like.ndim == 1 else pd.DataFrame
-        meta = kind(like, index=X._meta.index)
-        options = {"token": method, "meta": meta, "enforce_metadata": False}
-        return X.map_partitions(called_of_frame, frozen, method, like, kind, **options).to_dask_array()
-    X = two_dimensional(X)
-    if like is None:
-        like = getattr(estimator, method)(probe(estimator, X))[:0]
+        kind = pd.DataFrame if like.ndim > 1 else pd.Series
+        return over_frames(estimator, method, X, kind(like)).to_dask_array()
     # By name: arguments that are arrays would be cut into blocks.
-    options = {
-        "estimator": frozen,
-        "method": method,
-        "nothing": like,
-        "token": method,
-        "dtype": like.dtype,
-        "meta": like,
-    }
+    options = {"estimator": as_it_is(estimator, X), "method": method, "nothing": like}
+    options |= {"token": method, "dtype": like.dtype, "meta": like}
     if like.ndim == 1:
         return X.map_blocks(_called, drop_axis=1, **options)
     return X.map_blocks(_called, chunks=(X.chunks[0], (like.shape[1],)), **options)
+
+
+def over_frames(estimator: BaseEstimator, method: str, X: MatrixLike, nothing: pd.DataFrame | pd.Series) -> Any:
+    """`estimator.method` of every partition of a frame, in one like `nothing` with the index of X."""
+    options = {"token": method, "meta": nothing.set_axis(X._meta.index, axis=0), "enforce_metadata": False}
+    return X.map_partitions(_called_of_frame, as_it_is(estimator, X), method, nothing, **options)
 
 
 def probe(estimator: BaseEstimator, X: MatrixLike) -> Any:
@@ -116,7 +107,7 @@ def as_it_is(estimator: BaseEstimator, X: MatrixLike) -> Any:
 
 
 def _called(
-    part: MatrixLike, estimator: BaseEstimator, method: str, nothing: NDArray[Any], block_id: Any = None
+    part: MatrixLike, estimator: BaseEstimator, method: str, nothing: Any, block_id: Sequence[int] | None = None
 ) -> Any:
     """A method of one block."""
     if not part.shape[0]:
@@ -128,14 +119,18 @@ def _called(
         raise ValueError(f"{where}{in_words(error)}.") from None
 
 
-def called_of_frame(
+def _called_of_frame(
     part: MatrixLike,
     estimator: BaseEstimator,
     method: str,
-    nothing: NDArray[Any],
-    kind: Any,
+    nothing: pd.DataFrame | pd.Series,
     partition_info: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The same of a frame; `kind` is the pandas class of the result."""
+    """The same of a frame, in one like `nothing`."""
     number = None if partition_info is None else (partition_info["number"],)
-    return kind(_called(part, estimator, method, nothing, number), index=part.index)
+    found = _called(part, estimator, method, nothing, number)
+    if not isinstance(found, type(nothing)):
+        found = type(nothing)(found)
+    if isinstance(nothing, pd.DataFrame):
+        found = found.set_axis(nothing.columns, axis=1)
+    return found.set_axis(part.index, axis=0)

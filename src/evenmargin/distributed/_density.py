@@ -18,16 +18,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from .._input.checks import check_weights, seed_from
-from .._util.typing import Floats, Index, MatrixLike, VectorLike
+from .._util.typing import Array, Floats, Index, MatrixLike, VectorLike
 from ..density.fourier import draw_waves, fourier_phases, fourier_spread, precision_for
 from ..density.schemes import densities, lost_among, scheme_name, scheme_weights
 from ..kernels import RBF
 from ._engine import Engine, Parts, reduced
 from ._moments import Extent, Moments, added
-from ._partitions import Array, Block, Partitions, is_frame, joined, partitions, prepare, triples, two_dimensional
+from ._partitions import Block, Partitions, is_frame, joined, partitions, prepare, triples, two_dimensional
 from ._survey import settle
-
-__all__ = ["fit_density"]
 
 _COLUMNS = ["weights", "density", "density_error"]
 

@@ -22,8 +22,6 @@ from dask.highlevelgraph import HighLevelGraph
 
 from .._util.threads import one_blas_thread
 
-__all__ = ["ClusterLost", "Engine", "Parts", "lazily", "reduced"]
-
 _FAN = 8  # answers added by one task
 _SMALL = 1 << 20  # bytes of a partition below which one task does as many: a task costs some milliseconds
 _MANY = 128  # partitions from which on that leaves enough tasks for all workers

@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from .._input.checks import seed_from
 from .._util.progress import progress_bars
 from .._util.threads import one_blas_thread
-from .._util.typing import MatrixLike, VectorLike
+from .._util.typing import Array, MatrixLike, VectorLike
 from ..losses import Hinge, Log, SquaredHinge, get_loss
 from ..problem import Problem, Status, intercept_for
 from ..solvers import Control, Lbfgs, Newton, Solver, run
@@ -27,10 +27,8 @@ from ..solvers.outcome import Outcome, Progress, Resumption, TaskOutcome, TaskPr
 from ..solvers.rounds import WIDE, Course, Look, Request, Terms, Trail, begin, drive, look
 from ..weights import is_minority
 from ._engine import ClusterLost, Engine, reduced
-from ._partitions import Array, Block, Partitions, partitions
+from ._partitions import Block, Partitions, partitions
 from ._survey import Survey, settle, stacked
-
-__all__ = ["fit_linear"]
 
 _SAMPLE_BYTES = 2 << 20  # of the rows of each class that the start is computed from
 _SAMPLE_ROWS = 4_000  # of each class, at most

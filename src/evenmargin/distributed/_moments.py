@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from .._util.typing import Array
 from ..kernels import RBF, Kernel, reach, variance_of
-from ._partitions import Array, Block
-
-__all__ = ["Extent", "Moments", "added"]
+from ._partitions import Block
 
 
 @dataclass(frozen=True)

@@ -14,20 +14,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator
 
 from .._input.checks import check_is_fitted, seed_from
-from .._util.typing import Index, MatrixLike, VectorLike
+from .._util.typing import Array, Index, MatrixLike, VectorLike
 from ..kernels import Kernel, Precomputed, get_kernel
-from ._blocks import as_it_is, called_of_frame, over_blocks, probe
+from ._blocks import over_blocks, over_frames, probe
 from ._engine import Engine
 from ._moments import Moments
-from ._partitions import Array, is_frame, partitions
+from ._partitions import is_frame, partitions
 from ._survey import stacked, surveyed
-
-__all__ = ["fit_nystroem", "transform_nystroem"]
 
 
 @dataclass(frozen=True)
@@ -98,18 +96,4 @@ def transform_nystroem(machine: BaseEstimator, X: MatrixLike) -> Any:
         return over_blocks(machine, "transform", X)
     check_is_fitted(machine)
     tried = np.asarray(machine.transform(probe(machine, X)))  # also checks the columns
-    names = machine.get_feature_names_out()
-    meta = pd.DataFrame(tried[:0], columns=names, index=X._meta.index)
-    return X.map_partitions(_features, as_it_is(machine, X), names, tried.dtype, meta=meta, enforce_metadata=False)
-
-
-def _features(
-    part: pd.DataFrame,
-    machine: BaseEstimator,
-    names: NDArray[Any],
-    dtype: DTypeLike,
-    partition_info: Mapping[str, Any] | None = None,
-) -> pd.DataFrame:
-    nothing = np.empty((0, names.size), dtype)
-    found = called_of_frame(part, machine, "transform", nothing, pd.DataFrame, partition_info)
-    return found.set_axis(names, axis=1)
+    return over_frames(machine, "transform", X, pd.DataFrame(tried[:0], columns=machine.get_feature_names_out()))

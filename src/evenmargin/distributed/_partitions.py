@@ -22,12 +22,6 @@ from .._input.entry import canonical
 from .._util.typing import Array, Mask, MatrixLike, VectorLike
 from ._engine import Parts
 
-__all__ = [
-    "Array", "Block", "Partitions", "aligned", "in_words", "is_frame", "joined", "label_pieces", "labels_of",
-    "partitions", "prepare", "same_columns", "triples", "two_dimensional",
-]  # fmt: skip
-
-
 _FLOATS = (np.float64, np.float32)
 
 

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse, vstack
 
+from .._util.typing import Array
 from ._engine import Engine, Parts, reduced
-from ._partitions import Array, Block, Partitions
-
-__all__ = ["Sample", "Survey", "merge_surveys", "settle", "stacked", "survey", "surveyed"]
+from ._partitions import Block, Partitions
 
 Clock: TypeAlias = Callable[[np.random.Generator, Array], Array]
 
