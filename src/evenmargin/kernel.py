@@ -62,17 +62,7 @@ _ERROR = 7e-5
 
 @dataclass(frozen=True)
 class KernelTraining(Training):
-    """The same for a machine with a kernel.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Settled.
-    definite : bool
-        Whether it is positive definite.
-    home : Home
-        Where the rows came from.
-    """
+    """Training with a settled kernel, whether that is positive definite, and where the rows came from."""
 
     kernel: Kernel = field(kw_only=True)
     definite: bool = True
@@ -93,8 +83,7 @@ class KernelSVM(Machine[KernelTraining]):
     C : float, default=1.0
         Price of the losses against the margin.
     alpha : float or None, default=None
-        λ, as in `SGDClassifier`; if given it sets C = 1/(λ·n), n counting
-        sample weights.
+        As in `LinearSVM`.
     kernel : {"rbf", "laplacian", "exponential", "linear", "poly", "sigmoid", "precomputed"}, a kernel or a callable, \
             default="rbf"
         A kernel object sets its own parameters: ``RBF(sigma=1.5)``. A callable
@@ -110,8 +99,7 @@ class KernelSVM(Machine[KernelTraining]):
     class_weight : None, "balanced", "inverse", dict or callable, default=None
         As in `LinearSVM`.
     density : None, str, int or DensityWeights, default=None
-        A further factor of the costs, from the density around each row: a scheme of
-        `DensityWeights` by name or number, or such an object.
+        As in `LinearSVM`.
     solver : {"auto", "smo", "lbfgs", "sgd"} or a solver, default="auto"
         "smo" is exact for the hinge and the squared hinge, "lbfgs" for the smooth
         losses on up to some ten thousand rows; "sgd" takes any loss. "auto" takes
@@ -366,7 +354,7 @@ class KernelSVM(Machine[KernelTraining]):
         return X if rows.size == X.shape[0] else np.ascontiguousarray(X[np.ix_(rows, rows)])
 
     def _resumed(self, kernel: Kernel, classes: NDArray[Any], rows: int) -> Progress | None:
-        """What a warm start goes on from."""
+        """Return what a warm start goes on from."""
         before = getattr(self, "_progress", None)
         if before is None or not self.warm_start or not same_classes(self, classes):
             return None

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ._device import arrays, products
 from ._input.checks import (
@@ -49,7 +49,7 @@ _TILE = 512  # rows at a time
 _HELD = 64 << 20  # bytes of prepared landmarks that a call may hold
 
 
-class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Portable):
     """Features whose inner products approximate a kernel, with landmarks from every class.
 
     Put before a `LinearSVM` it gives a kernel machine for many rows: time and memory

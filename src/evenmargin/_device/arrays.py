@@ -147,6 +147,14 @@ def find_device(device: Device | str) -> Any:
     return library.device("cuda", library.cuda.current_device() if found.index is None else found.index)
 
 
+def known_device(device: Device | str) -> Device:
+    """The torch device for a name; None where there is none."""
+    try:
+        return find_device(device)
+    except (ValueError, ImportError):
+        return None
+
+
 def native(device: Device) -> bool:
     """Whether this device is the host, where NumPy and the compiled loops are faster than torch.
 
@@ -169,14 +177,6 @@ class Home:
         there is nothing else that it could mean.
         """
         return cls(X.device) if is_tensor(X) and (dispatch or X.device.type != "cpu") else cls()
-
-    @classmethod
-    def named(cls, device: str) -> Home:
-        """A device by its name; NumPy where it does not exist."""
-        try:
-            return cls(find_device(device))
-        except (ImportError, ValueError):
-            return cls()
 
     def give(self, array: AnyArray) -> Any:
         """A result in kind; what no tensor can hold (strings, long doubles) stays with NumPy."""

@@ -188,14 +188,10 @@ def validate_table_training(
         raise ValueError("Input y contains NaN or other missing values: leave these rows out.")
     if y.dtype.kind == "f" and np.isinf(y).any():
         raise ValueError("Input y contains infinity: leave these rows out.")
-    try:
-        check_classification_targets(y)
-        classes = np.unique(y)
-    except TypeError as error:
-        raise ValueError(f"The labels in y must be of one type, none of them missing ({error}).") from None
+    y = check_labels(y)
     weight = _training_weight(to_host(sample_weight), y.size)
     kept = weight > 0
-    rows, y, weight, classes = drop_weightless(np.arange(y.size), y, weight, classes)
+    rows, y, weight, classes = drop_weightless(np.arange(y.size), y, weight, np.unique(y))
     if rows.size < table.shape[0]:
         table = table.iloc[rows] if hasattr(table, "iloc") else table[rows]
     return table, y, weight, classes, kept

@@ -16,17 +16,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
     Until then it lies beside it under a hidden name. Where the block is left by an
     error, or Ctrl-C, it is removed, and what was at `path` stays as it was.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from evenmargin._util.files import replacing
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with replacing(Path(folder) / "figures.csv") as file:
-    ...         _ = file.write(b"a,b")
-    ...     [found.name for found in Path(folder).iterdir()]
-    ['figures.csv']
     """
     path = Path(os.path.realpath(path))  # a link stays a link
     if path.exists() and not path.is_file():

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
 from .._device import arrays, products
 from .._input.checks import (
@@ -44,7 +44,7 @@ from .schemes import SCHEMES, densities, lost_among, normalized, scheme_name, sc
 __all__ = ["DensityWeights", "density_weights", "fit_in_memory", "precision_for"]
 
 
-class DensityWeights(Portable, BaseEstimator):
+class DensityWeights(Portable):
     """Sample weights from the density around each row (generalized weighted loss, GWL).
 
     s_i = Σ_j exp(−γ‖x_i − x_j‖²) is large where many rows are close together. The

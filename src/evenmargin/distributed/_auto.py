@@ -22,6 +22,7 @@ from .._tables.encoder import as_table
 from .._util.typing import Array, Index, MatrixLike, VectorLike
 from ._blocks import for_tasks, over_frames, probe
 from ._engine import Engine, Parts, reduced
+from ._moments import added
 from ._partitions import (
     in_words,
     is_frame,
@@ -32,7 +33,7 @@ from ._partitions import (
     triples,
     two_dimensional,
 )
-from ._survey import Survey, merge_surveys, survey
+from ._survey import FirstPass, Survey, merge_surveys, survey
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def sample_table(X: MatrixLike, y: VectorLike, sample_weight: VectorLike, most: 
         limits = {label: _limit(quota, rows) for label, rows in found.counts.items()}
         names = list(X.columns) if is_frame(X) else None
         parts = triples(X, y, sample_weight).numbered(take, names, limits, seed)
-        taken: list[SampledPart] = engine.compute(reduced(parts, gathered))
+        taken: list[SampledPart] = engine.compute(reduced(parts, added))
     Survey(rows=1, faults=[(part.number, part.fault) for part in taken if part.fault]).check()
     return _sampled(taken, found, quota)
 
@@ -80,7 +81,7 @@ def sample_table(X: MatrixLike, y: VectorLike, sample_weight: VectorLike, most: 
 def tally(number: int, piece: tuple[Any, None, Any]) -> Survey:
     """The classes of one partition."""
     y, _, weight = piece
-    return survey(prepare(number, (np.zeros((len(y), 1)), y, weight), None, 1))
+    return survey(prepare(number, (np.zeros((len(y), 1)), y, weight), None, 1), FirstPass())
 
 
 def _limit(quota: int, rows: int) -> float:
@@ -104,10 +105,6 @@ def take(
     kept = np.flatnonzero((weight > 0) & (clock < limit[codes])) if codes.size else np.empty(0, np.intp)
     table = X.iloc[kept] if hasattr(X, "iloc") else X[kept]
     return [SampledPart(number, codes.size, table, labels[codes[kept]], weight[kept], clock[kept], kept)]
-
-
-def gathered(parts: list[list[SampledPart]]) -> list[SampledPart]:
-    return [taken for part in parts for taken in part]
 
 
 def _sampled(taken: list[SampledPart], found: Survey, quota: int) -> TableSample:

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from .._input.checks import check_is_fitted, check_weights
 from .._util.typing import Array, MatrixLike, VectorLike
 from ._engine import Engine, lazily, reduced
+from ._moments import added
 from ._partitions import in_words, is_frame, labels_of, triples, two_dimensional
 
 
@@ -63,7 +64,7 @@ def score_blocks(estimator: BaseEstimator, X: MatrixLike, y: VectorLike, sample_
         raise ValueError("A score needs the classes of the rows: call score(X, y).")
     parts = triples(X, y, sample_weight).numbered(_right, for_tasks(estimator, X))
     with Engine() as engine:
-        right, total = engine.compute(reduced(parts, _summed))
+        right, total = engine.compute(reduced(parts, added))
     if not total > 0:
         raise ValueError("X has no rows of a weight above 0.")
     return float(right / total)
@@ -79,10 +80,6 @@ def _right(number: int, piece: tuple[Any, Any, Any], estimator: BaseEstimator) -
         return np.array([weight[estimator.predict(X) == y].sum(), weight.sum()])
     except (ValueError, TypeError) as error:
         raise ValueError(f"Partition {number}: {in_words(error)}.") from None
-
-
-def _summed(parts: list[Array]) -> Array:
-    return np.sum(parts, axis=0)
 
 
 def for_tasks(estimator: BaseEstimator, X: MatrixLike) -> Any:

@@ -25,7 +25,7 @@ from ..kernels import RBF
 from ._engine import Engine, Parts, reduced
 from ._moments import Extent, Moments, added
 from ._partitions import Block, Partitions, is_frame, joined, partitions, prepare, triples, two_dimensional
-from ._survey import settle
+from ._survey import FirstPass
 
 _COLUMNS = ["weights", "density", "density_error"]
 
@@ -56,11 +56,6 @@ class DensityRule:
     def codes(self, block: Block) -> Index:
         known = np.isin(block.labels, self.classes)
         return np.where(known, np.searchsorted(self.classes, block.labels), self.classes.size)[block.codes]
-
-    def phases(self, block: Block) -> Array:
-        """One partition's part of φ."""
-        share = block.weights / self.largest
-        return fourier_phases(block.X, self.centre, self.waves(), self.codes(block), share, self.classes.size)
 
     def weigh(self, block: Block, weight: Array) -> Array:
         """Weight, density and its error of every row, in columns."""
@@ -133,7 +128,7 @@ def _find_rule(
     engine: Engine, table: Partitions, estimator: BaseEstimator, scheme: str
 ) -> tuple[DensityRule, list[Any]]:
     """Two or three passes over the blocks."""
-    blocks, found = settle(engine, table, measures=(Moments, Extent))
+    blocks, found = FirstPass(measures=(Moments, Extent)).settle(engine, table)
     moments, extent = found.measures
     kernel: Any = moments.settle(RBF(estimator.gamma), table.width)
     count, seed = int(estimator.n_components), seed_from(estimator.random_state)
@@ -154,7 +149,9 @@ def _find_rule(
 
 
 def _phases(block: Block, rule: DensityRule) -> Array:
-    return rule.phases(block)
+    """One partition's part of φ."""
+    share, classes = block.weights / rule.largest, rule.classes.size
+    return fourier_phases(block.X, rule.centre, rule.waves(), rule.codes(block), share, classes)
 
 
 def _sum(engine: Engine, blocks: Parts, function: Callable[..., Any], *more: Any) -> Any:

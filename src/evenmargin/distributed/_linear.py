@@ -7,7 +7,7 @@ does what changes nothing, and a worker that dies is dask's to replace: what it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from ..solvers.rounds import WIDE, Course, Look, Request, Terms, Trail, begin, d
 from ..weights import is_minority
 from ._engine import ClusterLost, Engine, reduced
 from ._partitions import Block, Partitions, partitions
-from ._survey import Survey, settle, stacked
+from ._survey import FirstPass, Survey, stacked
 
 _SAMPLE_BYTES = 2 << 20  # of the rows of each class that the start is computed from
 _SAMPLE_ROWS = 4_000  # of each class, at most
@@ -58,24 +58,16 @@ class Costs:
         return Problem(X, task.labels, task.price, self.loss, self.intercepts[place])
 
 
-@dataclass(frozen=True)
-class Message:
-    """What every partition is told in a round; a request is None where its driver has ended."""
-
-    costs: Costs
-    requests: tuple[Request | None, ...]
-
-
-def answer(block: Block, message: Message) -> list[Look | None]:
-    """One partition's looks."""
+def answer(block: Block, costs: Costs, requests: Sequence[Request | None]) -> list[Look | None]:
+    """One partition's looks; a request is None where its driver has ended."""
     if block.fault:  # it had none when it was surveyed
         raise ValueError(f"Partition {block.number}: {block.fault}.")
-    costs, weights = message.costs, block.weights
+    weights = block.weights
     codes = np.searchsorted(costs.classes, block.labels)[block.codes] if block.codes.size else block.codes
     with one_blas_thread():
         return [
             None if request is None else look(costs.problem(block.X, codes, weights, place), request)
-            for place, request in enumerate(message.requests)
+            for place, request in enumerate(requests)
         ]
 
 
@@ -118,7 +110,7 @@ def fit_linear(
     with Engine() as engine:
         seed = seed_from(machine.random_state)
         most = int(np.clip(_SAMPLE_BYTES // (8 * max(1, table.width)), 10, _SAMPLE_ROWS))  # rows of each class
-        blocks, found = settle(engine, table, seed, most)
+        blocks, found = FirstPass(seed, most).settle(engine, table)
         table = replace(table, blocks=blocks)
         fit = _Rounds(machine, engine, table, found.check_classes(), loss, seed)
         fit.before = resumed(fit.costs.classes, table.width)
@@ -215,8 +207,8 @@ class _Rounds:
         with progress_bars(bool(self.machine.verbose)) as open_bar:
             reports = [open_bar(self.costs.classes[k]) for k in self.tasks]
             while any(request is not None for request in requests):
-                message = Message(self.costs, tuple(requests))
-                seen = self.engine.compute(reduced(self.table.blocks.map(answer, message), add))
+                answers = self.table.blocks.map(answer, self.costs, tuple(requests))
+                seen = self.engine.compute(reduced(answers, add))
                 for place, driver in enumerate(drivers):
                     if requests[place] is None:
                         continue

@@ -25,7 +25,7 @@ from ._blocks import over_blocks, over_frames, probe
 from ._engine import Engine
 from ._moments import Moments
 from ._partitions import is_frame, partitions
-from ._survey import stacked, surveyed
+from ._survey import FirstPass, stacked
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ def fit_nystroem(
     most = max([0, *(int(count) for count in asked if isinstance(count, Integral))])
     with Engine() as engine:
         engine.check_room(table.largest)
-        seen = surveyed(engine, table.blocks, seed_from(machine.random_state), most, exponential_clock, (Moments,))
+        wanted = FirstPass(seed_from(machine.random_state), most, exponential_clock, (Moments,))
+        seen = wanted.over(engine, table.blocks)
     (moments,) = seen.measures
     classes, dtype = seen.classes, seen.dtype
     sizes = np.array([seen.counts[label] for label in classes.tolist()])

@@ -91,14 +91,37 @@ class Survey:
         return self
 
 
-def survey(
-    block: Block, seed: int = 0, most: int = 0, clock: Clock = uniform_clock, measures: tuple[type[Any], ...] = ()
-) -> Survey:
-    """One partition's survey, with up to `most` rows of each class."""
+@dataclass(frozen=True)
+class FirstPass:
+    """What to find in one pass: up to `most` rows of each class, by their clocks, and measures such as `Moments`."""
+
+    seed: int = 0
+    most: int = 0
+    clock: Clock = uniform_clock
+    measures: tuple[type[Any], ...] = ()
+
+    def over(self, engine: Engine, blocks: Parts) -> Survey:
+        """The survey of all blocks, without a fault."""
+        found: Survey = engine.compute(reduced(blocks.map(survey, self), merge_surveys, self.most))
+        return found.check()
+
+    def settle(self, engine: Engine, table: Partitions) -> tuple[Parts, Survey]:
+        """The blocks of a table, held in the workers' memory where they fit, and their survey."""
+        engine.check_room(table.largest)
+        if table.nbytes <= engine.memory():  # False where it is not known
+            blocks = engine.hold(table.blocks)
+            return blocks, self.over(engine, blocks)
+        found = self.over(engine, table.blocks)
+        engine.check_room(found.largest)
+        return (engine.hold(table.blocks) if found.nbytes <= engine.memory() else table.blocks), found
+
+
+def survey(block: Block, wanted: FirstPass) -> Survey:
+    """The survey of one partition."""
     if block.fault:
         return Survey(faults=[(block.number, block.fault)])
     weight, number = block.weights, block.number
-    found = Survey(measures=[kind.of(block) for kind in measures])
+    found = Survey(measures=[kind.of(block) for kind in wanted.measures])
     found.lengths[number] = weight.size if block.kept is None else block.kept.size
     if not weight.size:
         return found
@@ -109,15 +132,15 @@ def survey(
         float(weight.max()),
     )
     found.dtypes, found.kinds = {block.X.dtype}, {block.labels.dtype}
-    ring = clock(np.random.default_rng([seed, number]), weight)
+    clock = wanted.clock(np.random.default_rng([wanted.seed, number]), weight)
     rows = np.arange(weight.size) if block.kept is None else np.flatnonzero(block.kept)
     totals = np.bincount(block.codes, weights=weight, minlength=block.labels.size)
     for code, label in enumerate(block.labels.tolist()):
         own = np.flatnonzero(block.codes == code)
         found.totals[label], found.counts[label] = float(totals[code]), own.size
-        own = own[np.argsort(ring[own], kind="stable")[:most]]
+        own = own[np.argsort(clock[own], kind="stable")[: wanted.most]]
         place = np.column_stack([np.full(own.size, number), rows[own]])
-        found.sample[label] = Sample(block.X[own], weight[own], ring[own], place)
+        found.sample[label] = Sample(block.X[own], weight[own], clock[own], place)
     return found
 
 
@@ -144,32 +167,6 @@ def merge_surveys(surveys: Iterable[Survey], most: int) -> Survey:
         X, *columns = zip(*(vars(part).values() for part in parts), strict=True)
         whole.sample[label] = Sample(stacked(list(X)), *map(np.concatenate, columns)).first(most)
     return whole
-
-
-def surveyed(
-    engine: Engine,
-    blocks: Parts,
-    seed: int = 0,
-    most: int = 0,
-    clock: Clock = uniform_clock,
-    measures: tuple[type[Any], ...] = (),
-) -> Survey:
-    """The survey of all blocks, in one pass, without a fault."""
-    found: Survey = engine.compute(reduced(blocks.map(survey, seed, most, clock, measures), merge_surveys, most))
-    return found.check()
-
-
-def settle(
-    engine: Engine, table: Partitions, seed: int = 0, most: int = 0, measures: tuple[type[Any], ...] = ()
-) -> tuple[Parts, Survey]:
-    """The blocks of a table, held in the workers' memory where they fit, and their survey."""
-    engine.check_room(table.largest)
-    if table.nbytes <= engine.memory():  # False where it is not known
-        blocks = engine.hold(table.blocks)
-        return blocks, surveyed(engine, blocks, seed, most, measures=measures)
-    found = surveyed(engine, table.blocks, seed, most, measures=measures)
-    engine.check_room(found.largest)
-    return (engine.hold(table.blocks) if found.nbytes <= engine.memory() else table.blocks), found
 
 
 def stacked(parts: list[Any]) -> Any:
