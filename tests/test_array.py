@@ -30,7 +30,7 @@ def up(X):
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", 3.5, object()])
 def test_what_is_no_device_is_refused(name):
-    with pytest.raises(ValueError, match=r"is no device: use None, 'cpu', 'cuda' or 'cuda:0'"):
+    with pytest.raises(ValueError, match=r"is not a device: use None, 'cpu', 'cuda' or 'cuda:0'"):
         arrays.find_device(name)
 
 

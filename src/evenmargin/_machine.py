@@ -55,7 +55,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def by_blocks(method: _Method) -> _Method:
-    """A method of rows; of a dask collection it gives a lazy array, block by block."""
+    """Make a method of rows take dask collections too: block by block, as a lazy array."""
 
     @wraps(method)
     def wrapped(self: BaseEstimator, X: MatrixLike) -> Any:
@@ -69,7 +69,7 @@ def by_blocks(method: _Method) -> _Method:
 
 
 class Classifier(ClassifierMixin):
-    """scikit-learn's mixin, whose score takes labels from anywhere."""
+    """scikit-learn's mixin, with a score that takes tensors and dask collections."""
 
     def score(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> float:
         """The share of rows whose class is predicted, counted by weight.

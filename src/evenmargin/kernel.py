@@ -21,7 +21,7 @@ from ._input.checks import (
     store_parameters,
     validate_rows,
 )
-from ._input.entry import enter, in_kind
+from ._input.entry import enter, stored_like_input
 from ._machine import Machine, TaskProblem, Training, by_blocks, same_classes
 from ._util.progress import Report
 from ._util.threads import Workers, count_threads
@@ -250,7 +250,7 @@ class KernelSVM(Machine[KernelTraining]):
         """
         training = self._enter_training(X, y, sample_weight)
         outcome = self._solve(training)
-        with in_kind(self, training.home):
+        with stored_like_input(self, training.home):
             self._store(training, outcome)
         self._progress = outcome.progress if self.warm_start else None
         advice = ", or take LinearSVM" if isinstance(training.kernel, Linear) else ""
@@ -313,7 +313,7 @@ class KernelSVM(Machine[KernelTraining]):
         check_same_kind(self, X, "dual_coef_", method)
 
     def _enter(self, X: MatrixLike) -> tuple[Any, Home]:
-        """Rows to predict, where they are computed (by choice, or where the machine is), and what they were."""
+        """Rows to predict, on the device where that is done, and the kind of array that they were."""
         device, vectors = self.device, self.support_vectors_
         if device is None and is_tensor(vectors):
             device = vectors.device
@@ -427,7 +427,7 @@ class KernelSVM(Machine[KernelTraining]):
         self._record(outcome)
 
     def _set_precision(self, X: MatrixLike) -> None:
-        """Whether scores may be computed in float32, by trying, and around which number kernel values lie."""
+        """Find out by a trial whether scores may be computed in float32, and around which number kernel values lie."""
         self._shift, self._single = 0.0, False
         vectors = self.support_vectors_
         if vectors.shape[0] <= _FEW or not isinstance(self.kernel_, RBF | Exponential | Laplacian | Linear | Poly):

@@ -191,7 +191,9 @@ class LinearSVM(Machine[Training]):
         if is_dask(X):
             outcome = self._fit_collection(X, y, sample_weight)
         else:
-            outcome = self._solve(self._enter_training(X, y, sample_weight))
+            training = self._enter_rows(X, y, sample_weight)
+            before = self._resumed(training.classes, training.X.shape[1])
+            outcome = self._solve(replace(training, before=before))
             self._store(outcome)
         self._warn_unless_converged(outcome, float(self.tol))
         return self
@@ -274,10 +276,6 @@ class LinearSVM(Machine[Training]):
         return positive, np.asarray(X @ self.coef_[0]) - positive, float(self.intercept_[0])
 
     # --- hooks of the fit ---
-
-    def _enter_training(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> Training:
-        training = self._enter_rows(X, y, sample_weight)
-        return replace(training, before=self._resumed(training.classes, training.X.shape[1]))
 
     def _enter_batch(self, X: MatrixLike, y: VectorLike, classes: VectorLike, sample_weight: VectorLike) -> Training:
         """Check the next batch of a stream, which may lack a class."""

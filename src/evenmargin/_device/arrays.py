@@ -1,11 +1,11 @@
 """The one file that knows array libraries and devices.
 
-What is known above it:
+What other modules use:
 
-    Home          what a user gave, so that results go back in kind
+    Home          the kind of array that X was, for results
     Rows          rows of X on a device; to the code above: shape, dtype, X[rows], host()
     namespace     NumPy or torch, by the array: most functions of a tile have one name in both
-    memory        what is free on a device, and one sentence where it runs out
+    memory        how much is free on a device, and the error where it runs out
 
 Products of rows are in `products.py`.
 
@@ -35,7 +35,7 @@ ROUNDING = 5e-7  # error of a float32 kernel value computed on a device, in unit
 
 
 def torch() -> ArrayModule:
-    """torch, or one sentence where it is not installed."""
+    """Import torch, or say how to install it."""
     try:
         import torch as library
     except ImportError:
@@ -57,7 +57,7 @@ def namespace(array: AnyArray) -> ArrayModule:
 
 
 def to_host(array: AnyArray, dtype: DTypeLike | None = None) -> Any:
-    """As NumPy, from wherever it is; anything else as it is."""
+    """Take a tensor or Rows to NumPy; return anything else as it is."""
     if isinstance(array, Rows):
         array = array.tensor
     if is_tensor(array):
@@ -84,7 +84,7 @@ def readable(X: Tensor) -> Any:
 
 
 def fetch(tensor: Tensor) -> Any:
-    """A result that is used at once, as NumPy: through pinned memory, some three times as fast."""
+    """Take a result that is used at once to NumPy: through pinned memory, some three times as fast."""
     if tensor.device.type != "cuda" or tensor.nbytes > PINNED:
         return to_host(tensor)
     library = torch()
@@ -98,7 +98,7 @@ def fetch(tensor: Tensor) -> Any:
 
 
 def put(array: AnyArray, device: Device, dtype: DTypeLike | None = None) -> Any:
-    """A NumPy array (or a tensor) as a tensor on the device; shared where it may be, so not to be written to."""
+    """Put an array on the device as a tensor, which may share its memory and so must not be written to."""
     if isinstance(array, np.ndarray):
         plain = array.flags.writeable and array.flags.c_contiguous
         array = torch().from_numpy(array if plain else np.array(array, order="C"))
@@ -107,7 +107,7 @@ def put(array: AnyArray, device: Device, dtype: DTypeLike | None = None) -> Any:
 
 
 def zeros(shape: int | tuple[int, ...], device: Device, dtype: DTypeLike = np.float64, what: str = "") -> Any:
-    """A tensor to add to; `what` it is for, where memory is too short."""
+    """A tensor of zeros; an error on too little memory says `what` it is for."""
     with enough_memory(device, what or f"an array of shape {shape}"):
         return torch().zeros(shape, dtype=getattr(torch(), np.dtype(dtype).name), device=device)
 
@@ -117,13 +117,13 @@ def dtype_of(tensor: Tensor) -> np.dtype[Any]:
     return np.dtype(str(tensor.dtype).removeprefix("torch."))
 
 
-# Where to compute, and how to give back
+# Where to compute, and how to return results
 
 
 def find_device(device: Device | str) -> Any:
-    """The torch device for a name; one sentence where there is none.
+    """The torch device for a name, or an error where there is none.
 
-    The CPU without torch is None, as the host is elsewhere.
+    Without torch the CPU is None.
     """
     if device == "cpu" and find_spec("torch") is None:
         return None
@@ -131,7 +131,7 @@ def find_device(device: Device | str) -> Any:
     try:
         found = library.device(device)
     except (RuntimeError, TypeError):
-        raise ValueError(f"device={device!r} is no device: use None, 'cpu', 'cuda' or 'cuda:0'.") from None
+        raise ValueError(f"device={device!r} is not a device: use None, 'cpu', 'cuda' or 'cuda:0'.") from None
     if found.type == "cpu":
         return found
     if found.type != "cuda":
@@ -165,13 +165,13 @@ def native(device: Device) -> bool:
 
 @dataclass(frozen=True)
 class Home:
-    """Where a user's X was: the device of a tensor, or None for NumPy and the like."""
+    """The kind of array that X was: on the device of a tensor, or None for NumPy and the like."""
 
     device: Device = None
 
     @classmethod
     def of(cls, X: MatrixLike, dispatch: bool) -> Home:
-        """By scikit-learn's convention: a tensor counts as one where array API dispatch is on.
+        """Follow scikit-learn's convention: a tensor counts as one where array API dispatch is on.
 
         A tensor on a GPU always does: it cannot be taken for a NumPy array, so
         there is nothing else that it could mean.
@@ -179,7 +179,7 @@ class Home:
         return cls(X.device) if is_tensor(X) and (dispatch or X.device.type != "cpu") else cls()
 
     def give(self, array: AnyArray) -> Any:
-        """A result in kind; what no tensor can hold (strings, long doubles) stays with NumPy."""
+        """A result as the kind of array that X was; what no tensor holds (strings, long doubles) stays with NumPy."""
         if self.device is None:
             return to_host(array)
         if isinstance(array, Rows):
@@ -204,11 +204,11 @@ class Rows:
         self.tensor, self.device = tensor, tensor.device
         self.shape, self.ndim = tuple(tensor.shape), tensor.ndim
         self.dtype = dtype_of(tensor)
-        self.given: Any = tensor  # what the user gave: the columns of a frame have names
+        self.original: Any = tensor  # what the user gave: the columns of a frame have names
 
     @classmethod
     def put(cls, X: MatrixLike, device: Device) -> Rows:
-        """X on the device: an ndarray, CSR, which becomes dense there, or what is there already and is not copied."""
+        """Put X on the device: CSR becomes dense, and what is there already is not copied."""
         library = torch()
         if isinstance(X, Rows):
             return X if X.device == device else cls(X.tensor.to(device))
@@ -232,7 +232,7 @@ class Rows:
         return np.asarray(to_host(self.tensor))
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        """NumPy would otherwise make an array of one object of it, in silence."""
+        """Refuse: NumPy would silently make an array of one object of it."""
         raise TypeError("These rows are on a device: code that needs them on the host must ask for host().")
 
     def centre(self) -> NDArray[Any]:
@@ -255,7 +255,7 @@ class Rows:
         return second if second > 1e-28 * first * first else 0.0  # of a constant X: rounding
 
     def check(self, name: str, squared: bool = True) -> None:
-        """Finite, and not too large to square, if they will be; scikit-learn's words for what is not finite."""
+        """Refuse what is not finite, in scikit-learn's words, or too large to square."""
         low, high = (float(edge) for edge in self.tensor.aminmax())
         if not np.isfinite([low, high]).all():
             nan = np.isnan(low) or np.isnan(high)  # aminmax hands NaN on
@@ -263,10 +263,10 @@ class Rows:
             raise ValueError(f"Input X contains {kind}.\n{name} does not accept missing values encoded as NaN.")
         largest = max(-low, high)
         if squared and largest > float(np.finfo(self.dtype).max) ** (1.0 / 3.0):
-            raise ValueError(too_large(largest, self.dtype))
+            raise ValueError(too_large_message(largest, self.dtype))
 
     def _over(self, task: Callable[[slice, Tensor], Any]) -> list[Any]:
-        """task(where, rows) of some rows at a time: a copy of its own, in float64."""
+        """Call task(where, rows) with some rows at a time, copied to float64."""
         step = max(1, entries_of_a_pass(self.device) // max(1, self.shape[1]))
         with enough_memory(self.device, f"a pass over {self.shape[0]} rows of {self.shape[1]} columns"):
             return [
@@ -287,10 +287,10 @@ def picked(tensor: Tensor, rows: slice | Index | Mask) -> Tensor:
         return tensor.index_select(0, put(index, tensor.device))
 
 
-# Memory, and the words for what is refused
+# Memory, and error messages
 
 
-def too_large(largest: float, dtype: DTypeLike) -> str:
+def too_large_message(largest: float, dtype: DTypeLike) -> str:
     return (
         f"X has values up to {largest:.1e}, too large to square in {dtype}: "
         "scale the features first, for example with sklearn.preprocessing.StandardScaler."
@@ -306,11 +306,11 @@ def free_memory(device: Device) -> int:
 
 
 def entries_of_a_pass(device: Device) -> int:
-    """How many entries of X a pass may have in float64 at a time, and some copies of them."""
+    """How many entries of X a pass may take at a time, in float64 and with some copies."""
     return min(PASS, max(LEAST_PASS, free_memory(device) // 32))
 
 
-def is_short(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that memory ran out: torch's own, or what CUDA, cuBLAS and Triton raise past it."""
     words = ("out of memory", "ALLOC_FAILED")
     return isinstance(error, torch().cuda.OutOfMemoryError) or (
@@ -323,7 +323,7 @@ def release(device: Device) -> None:
         torch().cuda.empty_cache()
 
 
-def too_little(device: Device, what: str) -> str:
+def memory_message(device: Device, what: str) -> str:
     return (
         f"{device} has {free_memory(device) / 1e9:.2g} GB of memory left, too little for {what}: "
         "free some there, take fewer rows, or compute on the CPU (device='cpu')."
@@ -332,12 +332,12 @@ def too_little(device: Device, what: str) -> str:
 
 @contextmanager
 def enough_memory(device: Device, what: str) -> Iterator[None]:
-    """Our own words where memory runs out: torch's do not say what was too large."""
+    """Say what was too large where memory runs out, as torch does not."""
     try:
         yield
         return
     except RuntimeError as error:
-        if not is_short(error):
+        if not is_out_of_memory(error):
             raise
     release(device)
-    raise MemoryError(too_little(device, what))
+    raise MemoryError(memory_message(device, what))

@@ -31,7 +31,7 @@ from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 from .._util.typing import Device, Tensor
-from .arrays import PASS, is_short, torch
+from .arrays import PASS, is_out_of_memory, torch
 
 try:
     import triton
@@ -116,8 +116,8 @@ def dot(A: PreparedPoints, B: PreparedPoints, V: Tensor, shift: float, precision
     except (OutOfResources, RuntimeError) as error:
         if isinstance(error, OutOfResources):
             _beyond.add((A.device, A.d, high))
-            _say_slow(A.device, error)
-        elif not is_short(error):
+            _warn_slow(A.device, error)
+        elif not is_out_of_memory(error):
             raise
         for points in (A, B):
             points.cache.clear()  # the plain path may need the room
@@ -134,7 +134,7 @@ def _properties(device: Device) -> Any:
 
 @cache
 def _works(device: Device) -> bool:
-    """Whether Triton compiles and runs here, by a small product; one warning where it does not."""
+    """Whether Triton compiles and runs a small product here; warn once where it does not."""
     try:
         if triton is None:
             raise ImportError("it is not installed")
@@ -147,14 +147,14 @@ def _works(device: Device) -> bool:
         if not float((found / wanted - 1.0).abs().max()) < 1e-4:
             raise RuntimeError("its sums are wrong")
     except Exception as error:  # whatever the reason, there is the plain path
-        if is_short(error):  # which says nothing of Triton
+        if is_out_of_memory(error):  # which says nothing of Triton
             raise
-        _say_slow(device, error)
+        _warn_slow(device, error)
         return False
     return True
 
 
-def _say_slow(device: Device, error: Exception) -> None:
+def _warn_slow(device: Device, error: Exception) -> None:
     reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
     warnings.warn(
         f"Kernel products on {device} take some ten times as long as they could, since Triton does not work here: "
@@ -273,7 +273,7 @@ def _added(sums: Tensor) -> Tensor:
 
 
 def _split(tiles: int, q: int, columns: int, processors: int) -> tuple[int, int]:
-    """Into how many parts to cut the columns, and how long: few rows leave processors without work."""
+    """How many parts to cut the columns into, and how long these are: few rows leave processors without work."""
     parts = max(-(-q // LONGEST), min(-(-SHARES * processors // tiles), q // (32 * columns)), 1)
     per = columns * -(-q // (columns * parts))
     return -(-q // per), per

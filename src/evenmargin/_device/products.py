@@ -26,12 +26,12 @@ from .arrays import (
     enough_memory,
     entries_of_a_pass,
     free_memory,
-    is_short,
+    is_out_of_memory,
     is_tensor,
+    memory_message,
     picked,
     put,
     release,
-    too_little,
     torch,
     zeros,
 )
@@ -86,12 +86,12 @@ class DevicePoints:
 
 
 def padded(n: int, width: int, dtype: DTypeLike, device: Device) -> Any:
-    """Room for n prepared rows that start at multiples of 16 bytes."""
+    """Zeros for n prepared rows that start at multiples of 16 bytes."""
     per = 16 // np.dtype(dtype).itemsize
     return zeros((n, -(-width // per) * per), device, dtype, f"{n} rows of {width} columns")
 
 
-# What a kernel needs beside the functions of one name
+# What kernels need beside the functions that NumPy and torch name alike
 
 
 def copied(array: AnyArray) -> Any:
@@ -154,7 +154,7 @@ def dot(
 
 
 def block(kernel: DeviceKernel, A: DevicePoints, B: DevicePoints) -> Any:
-    """K(A, B), whole, on the device."""
+    """The whole of K(A, B) on the device."""
     with enough_memory(A.device, f"{A.n} × {B.n} kernel values"), plain_float32(A.device):
         out = torch().empty((A.n, B.n), dtype=A.left.dtype, device=A.device)
         if A.n * B.n <= TILE:
@@ -174,7 +174,7 @@ def _tile(kernel: DeviceKernel, left: Tensor, right: Tensor, room: Tensor) -> An
 
 
 def over_tiles(A: DevicePoints, B: DevicePoints, task: Callable[[slice, slice, Tensor], None]) -> None:
-    """The task for every tile, columns within rows, with room for the tile.
+    """Call task(rows, columns, room) for every tile, columns within rows, where `room` is memory for the tile.
 
     A tile that memory is too short for is done in halves, and so are those after
     it. Rows are halved, not columns, so that sums keep their order. A task that
@@ -197,14 +197,14 @@ def over_tiles(A: DevicePoints, B: DevicePoints, task: Callable[[slice, slice, T
                 task(slice(start, stop), columns, room[:size].view(stop - start, -1))
                 return
             except RuntimeError as error:
-                if not is_short(error):
+                if not is_out_of_memory(error):
                     raise
                 last = stop - start == 1 or size <= LEAST
             # Past the handler: while it runs, the traceback keeps tensors alive.
             room, limit = None, size // 2
             release(A.device)
             if last:
-                raise MemoryError(too_little(A.device, f"tiles of {A.n} × {B.n} kernel values"))
+                raise MemoryError(memory_message(A.device, f"tiles of {A.n} × {B.n} kernel values"))
         middle = (start + stop) // 2
         attempt(start, middle, columns)
         attempt(middle, stop, columns)
@@ -245,12 +245,12 @@ def _engine(device: Device) -> Any:
     return fused if fused.available(device) else None
 
 
-# Products in float32 as such
+# Products in true float32
 
 
 @contextmanager
 def plain_float32(device: Device) -> Iterator[None]:
-    """Products in float32 as such: a user may have let torch round their factors, by tf32 or autocast."""
+    """Multiply in true float32: a user may have let torch round their factors, by tf32 or autocast."""
     with torch().autocast(device.type, enabled=False), _tf32:  # the first is a thread's own, the second is not
         yield
 

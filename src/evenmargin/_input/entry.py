@@ -27,7 +27,7 @@ FLOATS = (np.float64, np.float32)
 
 
 def kind_of(X: MatrixLike) -> Home:
-    """What X is, so that results go back in kind: NumPy, or tensors on its device (see `Home.of`)."""
+    """The kind of array that X is: NumPy, or tensors on its device (see `Home.of`)."""
     refuse_dask(X)
     dispatch = get_config()["array_api_dispatch"]
     if is_tensor(X):  # first: one on a GPU that requires its gradient raises when it is asked for its interface
@@ -42,7 +42,7 @@ def kind_of(X: MatrixLike) -> Home:
 
 
 def enter(X: MatrixLike, device: Device | str = None, plain: bool = False) -> tuple[Any, Home]:
-    """X as an array of the host or `Rows` on a device, and its `Home`, which gives results back in kind.
+    """X as an array of the host or `Rows` on a device, and its `Home`, which converts results back.
 
     Without a `device` that is where X is. With `plain` it is the host whatever the device: for kernels that are a
     matrix or a function, and for machines that compute nowhere else. Rows have entered before, in the fit of another
@@ -57,12 +57,12 @@ def enter(X: MatrixLike, device: Device | str = None, plain: bool = False) -> tu
     given = X = readable(X) if is_tensor(X) else X
     if plain or arrays.native(place):
         return to_host(X), home
-    if not is_tensor(X):  # frames and lists are read as ever; entries are looked at on the device
+    if not is_tensor(X):  # frames and lists are read as on the host; entries are looked at on the device
         X = check_array(X, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False)
     elif X.ndim != 2:
         raise ValueError(f"Expected 2D array, got {X.ndim}D tensor instead: rows and columns, as X.reshape(-1, 1) has.")
     rows = Rows.put(canonical(X) if issparse(X) else X, place)
-    rows.given = given
+    rows.original = given
     return rows, home
 
 
@@ -93,7 +93,7 @@ def on_device(estimator: BaseEstimator, X: MatrixLike, settings: Iterable[Mappin
 
 
 @contextmanager
-def in_kind(estimator: BaseEstimator, home: Home) -> Iterator[None]:
+def stored_like_input(estimator: BaseEstimator, home: Home) -> Iterator[None]:
     """Convert what a fit stores within to the kind of array that the rows were; labels and names stay with NumPy.
 
     Where that fails, as when memory runs out, the estimator is what it was before.

@@ -12,7 +12,7 @@ from typing import IO
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A binary file to write that takes the place of `path` when the block ends well.
+    """Open a binary file that replaces `path` when the block ends without an error.
 
     Until then it lies beside it under a hidden name. Where the block is left by an
     error, or Ctrl-C, it is removed, and what was at `path` stays as it was.

@@ -1,4 +1,4 @@
-"""Names in a sentence: those that were meant, or those that there are."""
+"""Names in a sentence: in quotes, and those that a misspelt one may stand for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def near(name: str, names: Iterable[str], most: int = 3) -> list[str]:
 
 
 def quoted(names: Iterable[object], most: int = 5) -> str:
-    """Names in quotes; of many the first, and how many more."""
+    """Names in quotes; of many the first ones, and how many more there are."""
     listed = [repr(name) for name in names]
     shown, more = listed[:most], len(listed) - most
     if more > 0:
@@ -25,6 +25,6 @@ def quoted(names: Iterable[object], most: int = 5) -> str:
 
 
 def hint(name: str, names: Sequence[str]) -> str:
-    """Which columns there are, as far as that helps, to end a sentence."""
+    """The end of a sentence on a name that is not there: similar names, or those that there are."""
     meant = near(name, names)
     return f": did you mean {quoted(meant)}?" if meant else f": the table has {quoted(names, 10)}."

@@ -21,7 +21,7 @@ def _libraries() -> list[Any]:
 
 
 def _set(library: Any, threads: int) -> None:
-    """threadpoolctl (3.6 and later) lets only the first thread that asks change a shared limit; here any may."""
+    """Set the limit from any thread: threadpoolctl (3.6 and later) lets only the first one that asks."""
     getattr(library, "_real_set_num_threads", library.set_num_threads)(threads)
 
 
@@ -62,7 +62,7 @@ _one_thread = SharedContext(_limited_blas)
 
 
 def one_blas_thread() -> SharedContext:
-    """BLAS sums in one order: with more threads it splits sums by their number."""
+    """Keep BLAS on one thread: it splits sums by the number of threads, which changes their last bits."""
     return _one_thread
 
 
@@ -97,7 +97,7 @@ class Workers:
         _one_thread.__exit__()
 
     def each(self, task: Callable[[int], None], items: Sequence[int]) -> None:
-        """Run the task for every item; threads, this one among them, take the next as they get free."""
+        """Run the task for every item; threads, this one among them, take the next as soon as they are free."""
         left = iter(list(items))  # taking from it is atomic
 
         def work() -> None:
@@ -128,7 +128,7 @@ class Workers:
 
 
 def available_cores() -> int:
-    """Cores that this process may use; OMP_NUM_THREADS, which joblib sets in its workers, is heeded."""
+    """Cores that this process may use; OMP_NUM_THREADS, which joblib sets in its workers, is respected."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     asked = os.environ.get("OMP_NUM_THREADS", "")
     return min(cores, int(asked)) if asked.isdigit() and int(asked) > 0 else cores

@@ -43,7 +43,7 @@ def exact_on_device(points: products.DevicePoints, codes: Index, share: Array) -
 
 
 def _signed_sums(codes: Index, share: Array, sums: Callable[..., Array]) -> Array:
-    """From sums(v, rows), which is K·v over all rows or some.
+    """Signed sums from sums(v, rows), which is K·v over all rows or some.
 
     Up to two codes take one product with a vector of both signs. More take one
     with all rows, and one for the rows of each code among themselves.

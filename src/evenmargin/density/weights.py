@@ -34,12 +34,12 @@ from .._input.checks import (
     validate_training,
 )
 from .._input.collections import is_dask
-from .._input.entry import Portable, enter, in_kind
+from .._input.entry import Portable, enter, stored_like_input
 from .._util.typing import Array, Index, MatrixLike, VectorLike
 from ..kernels import RBF, Points, centre_of, reach
 from .exact import exact_on_device, exact_on_host
 from .fourier import draw_waves, fourier_on_device, fourier_on_host, precision_for
-from .schemes import SCHEMES, densities, lost_among, normalized, scheme_name, scheme_weights
+from .schemes import SCHEMES, classes_without_weight, densities, normalized, scheme_name, scheme_weights
 
 __all__ = ["DensityWeights", "density_weights", "fit_in_memory", "precision_for"]
 
@@ -117,10 +117,8 @@ class DensityWeights(Portable):
     error of s_i is at most 1e-5, tested against float64 on standardised columns with
     gamma="scale". It grows with γ‖x‖², measured from the mean row, to 4e-4 at 800; beyond
     that, everything is in float64. The memory needed there is X, a copy of X in float32,
-    and tiles of 64 MB. The fused kernel for CUDA has no tiles. It holds X a third time,
-    as pairs of halves (4 bytes a number, the columns padded to 16 or more), some 30 bytes
-    for each row, and 4 bytes for each row and every 65 536 rows to be summed (more of
-    them for few rows, so that no processor idles).
+    and tiles of 64 MB. The fused kernel for CUDA takes a second such copy in place of tiles,
+    and some 30 bytes for each row.
 
     References
     ----------
@@ -194,7 +192,7 @@ class DensityWeights(Portable):
             gone = self._fit_collection(X, y, sample_weight)
         else:
             X, home = enter(X, self.device)
-            with in_kind(self, home):
+            with stored_like_input(self, home):
                 gone = self._fit(X, y, sample_weight)
         if gone:
             warnings.warn(
@@ -228,7 +226,7 @@ class DensityWeights(Portable):
         if not signed:
             return []
         alive = np.unique(labels[(found > 0) & (weight > 0)]).tolist()
-        return lost_among(alive, np.unique(labels[weight > 0]).tolist())
+        return classes_without_weight(alive, np.unique(labels[weight > 0]).tolist())
 
     def _fit_collection(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> list[Any]:
         """The same of a dask collection."""

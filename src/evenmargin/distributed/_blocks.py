@@ -30,7 +30,7 @@ def over_blocks(estimator: BaseEstimator, method: str, X: MatrixLike) -> Any:
         kind = pd.DataFrame if like.ndim > 1 else pd.Series
         return over_frames(estimator, method, X, kind(like)).to_dask_array()
     # By name: arguments that are arrays would be cut into blocks.
-    options = {"estimator": as_it_is(estimator, X), "method": method, "nothing": like}
+    options = {"estimator": _frozen(estimator, X), "method": method, "nothing": like}
     options |= {"token": method, "dtype": like.dtype, "meta": like}
     if like.ndim == 1:
         return X.map_blocks(_called, drop_axis=1, **options)
@@ -40,7 +40,7 @@ def over_blocks(estimator: BaseEstimator, method: str, X: MatrixLike) -> Any:
 def over_frames(estimator: BaseEstimator, method: str, X: MatrixLike, nothing: pd.DataFrame | pd.Series) -> Any:
     """`estimator.method` of every partition of a frame, in one like `nothing` with the index of X."""
     options = {"token": method, "meta": nothing.set_axis(X._meta.index, axis=0), "enforce_metadata": False}
-    return X.map_partitions(_called_of_frame, as_it_is(estimator, X), method, nothing, **options)
+    return X.map_partitions(_called_of_frame, _frozen(estimator, X), method, nothing, **options)
 
 
 def probe(estimator: BaseEstimator, X: MatrixLike) -> Any:
@@ -83,7 +83,7 @@ def _right(number: int, piece: tuple[Any, Any, Any], estimator: BaseEstimator) -
 
 
 def for_tasks(estimator: BaseEstimator, X: MatrixLike) -> Any:
-    """A copy of the estimator, which may be fitted again before they run; with one thread, as dask has its own.
+    """A copy of the estimator, as it may be fitted again before tasks run; with one thread, as dask has its own.
 
     It takes the names of X's columns for its own, or their lack: the probe has warned, and blocks need not.
     """
@@ -98,15 +98,15 @@ def for_tasks(estimator: BaseEstimator, X: MatrixLike) -> Any:
     return estimator
 
 
-def as_it_is(estimator: BaseEstimator, X: MatrixLike) -> Any:
-    """The estimator for tasks, once for all of them, not in each."""
+def _frozen(estimator: BaseEstimator, X: MatrixLike) -> Any:
+    """The copy for tasks as one value of the graph, not one in each task."""
     return lazily(for_tasks(estimator, X))
 
 
 def _called(
     part: MatrixLike, estimator: BaseEstimator, method: str, nothing: Any, block_id: Sequence[int] | None = None
 ) -> Any:
-    """A method of one block."""
+    """Call a method with one block."""
     if not part.shape[0]:
         return nothing
     try:
@@ -123,7 +123,7 @@ def _called_of_frame(
     nothing: pd.DataFrame | pd.Series,
     partition_info: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The same of a frame, in one like `nothing`."""
+    """Call a method with one partition of a frame; the result is one like `nothing`."""
     number = None if partition_info is None else (partition_info["number"],)
     found = _called(part, estimator, method, nothing, number)
     if not isinstance(found, type(nothing)):

@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator
 from .._input.checks import check_weights, seed_from
 from .._util.typing import Array, Floats, Index, MatrixLike, VectorLike
 from ..density.fourier import draw_waves, fourier_phases, fourier_spread, precision_for
-from ..density.schemes import densities, lost_among, scheme_name, scheme_weights
+from ..density.schemes import classes_without_weight, densities, scheme_name, scheme_weights
 from ..kernels import RBF
 from ._engine import Engine, Parts, reduced
 from ._moments import Extent, Moments, added
@@ -32,7 +32,7 @@ _COLUMNS = ["weights", "density", "density_error"]
 
 @dataclass(frozen=True)
 class DensityRule:
-    """All that a partition must know to weigh its rows: of the whole, not of itself.
+    """What a partition must know of the whole table to weigh its rows.
 
     `phase` has the shape (classes + 1, 2, frequencies), the last for rows of a class that has no weight; `mean` is what
     weights are divided by.
@@ -74,7 +74,7 @@ class DensityRule:
 
 @dataclass(frozen=True)
 class WeightTotals:
-    """What a look at the weights finds: the largest, their sum by sample weight in units of it, and who has any."""
+    """The largest weight, the sum by sample weight in units of it, and the classes that have any weight."""
 
     peak: float
     total: float
@@ -127,7 +127,7 @@ def fit_density(estimator: BaseEstimator, X: MatrixLike, y: VectorLike, sample_w
 def _find_rule(
     engine: Engine, table: Partitions, estimator: BaseEstimator, scheme: str
 ) -> tuple[DensityRule, list[Any]]:
-    """Two or three passes over the blocks."""
+    """Find the rule in two or three passes over the blocks."""
     blocks, found = FirstPass(measures=(Moments, Extent)).settle(engine, table)
     moments, extent = found.measures
     kernel: Any = moments.settle(RBF(estimator.gamma), table.width)
@@ -142,7 +142,7 @@ def _find_rule(
     if scheme == "same_class" or estimator.normalize == "mean":
         given: WeightTotals = _sum(engine, blocks, WeightTotals.of, rule)
         if scheme == "same_class":
-            gone = lost_among(given.alive, found.classes.tolist())
+            gone = classes_without_weight(given.alive, found.classes.tolist())
         if estimator.normalize == "mean":
             rule = replace(rule, mean=given.peak * (given.total / sum(found.totals.values())))
     return rule, gone

@@ -37,13 +37,13 @@ class ClusterLost(RuntimeError):
 
 
 def lazily(what: Any) -> Any:
-    """A value as part of dask's collections, not looked into."""
+    """A value for dask's collections, which dask does not look into."""
     return dask.delayed(what, pure=False, traverse=False)
 
 
 @dataclass(frozen=True)
 class Operation:
-    """A function, and what else it takes: one value of the graph, which travels once to each worker."""
+    """A function with its further arguments: one value of the graph, which travels once to each worker."""
 
     function: Callable[..., Any]
     more: tuple[Any, ...]
@@ -233,7 +233,7 @@ class Engine:
                 future.release()
 
     def _why_lost(self, future: Any, error: Exception) -> str:
-        """What has become of the cluster, or nothing where the error is that of a task."""
+        """What happened to the cluster, or nothing where the error is that of a task."""
         from distributed import CancelledError, KilledWorker
 
         if isinstance(error, KilledWorker):
@@ -248,7 +248,7 @@ class Engine:
         return f"The scheduler does not answer ({type(error).__name__})." if isinstance(error, OSError) else ""
 
     def _watched(self, future: Any) -> Any:
-        """The result; while it is awaited, whether anyone is left to compute it."""
+        """Wait for the result, and give up where nobody is left to compute it."""
         from distributed import wait
 
         since = time.monotonic()
@@ -273,7 +273,7 @@ class Engine:
                 raise ClusterLost(f"For {patience:.0f} seconds {idle}.")
 
     def _why_idle(self) -> str:
-        """Why nobody can go on now, or nothing."""
+        """Why no worker can go on now, or nothing."""
         workers = self._workers()
         if not workers:
             return "there has been no worker"

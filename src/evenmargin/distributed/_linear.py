@@ -39,7 +39,7 @@ _NEAR = 1.25  # how much prices may differ for multipliers to be a good start
 
 @dataclass(frozen=True)
 class Costs:
-    """All that a partition must know to price its rows: of the whole, not of itself."""
+    """What a partition must know of the whole table to price its rows."""
 
     classes: NDArray[Any]
     totals: Array
@@ -122,7 +122,7 @@ def fit_linear(
 
 
 def _check(machine: BaseEstimator, y: VectorLike) -> Any:
-    """The loss, if everything that was asked for can be had on dask collections."""
+    """Refuse what cannot be done on dask collections, and return the loss."""
     loss = get_loss(machine.loss)
     if not isinstance(loss, Hinge | SquaredHinge | Log):
         raise ValueError(f"On dask collections the loss must be 'hinge', 'squared_hinge' or 'log', not {loss!r}.")
@@ -182,7 +182,7 @@ class _Rounds:
         return begin(terms, self.signs[place] * np.append(machine.coef_[place], machine.intercept_[place]))
 
     def _start(self, place: int) -> Array | None:
-        """The machine of the sample, at prices that make up for the rows that are not in it."""
+        """Fit the sample, at prices that make up for the rows that are not in it."""
         if self.table.width > WIDE:  # few rows fit in it, and L-BFGS has been no quicker from there
             return None
         samples = [self.survey.sample[label] for label in self.costs.classes.tolist()]

@@ -73,7 +73,7 @@ class Survey:
         return np.array(known, dtype=np.result_type(*self.kinds))
 
     def check(self, of: str = "") -> Survey:
-        """Itself, or the fault of the first partition (of X, or `of` what was surveyed) that has one."""
+        """Raise the fault of the first partition (of X, or `of` what was surveyed) that has one."""
         if self.faults:
             number, words = min(self.faults)
             more = f" ({len(self.faults)} partitions have faults)" if len(self.faults) > 1 else ""

@@ -82,7 +82,7 @@ class DensityWeightedMLP(BaseEstimator):
         return tags
 
     def _scores(self, X: MatrixLike) -> Array:
-        """What comes out of the last layer, of shape (n_samples, n_outputs): by NumPy, in float64."""
+        """The output of the last layer, of shape (n_samples, n_outputs), by NumPy in float64."""
         check_is_fitted(self)
         X = validate_rows(self, X)
         scores = np.empty((X.shape[0], self.intercepts_[-1].size))
@@ -107,7 +107,7 @@ class DensityWeightedMLP(BaseEstimator):
         return [n_features, *map(int, sizes), n_outputs]
 
     def _split(self, y: NDArray[Any], *, stratify: bool) -> tuple[int, np.random.Generator, tuple[Index, Index]]:
-        """The seed, the random numbers of the training, and which rows to train on and to hold out."""
+        """The seed, the generator of the training, and which rows to train on and to hold out."""
         seed = seed_from(self.random_state)
         rng = np.random.default_rng(seed)
         return seed, rng, hold_out(y, self.validation_fraction if self.early_stopping else 0.0, rng, stratify=stratify)
@@ -153,7 +153,7 @@ class DensityWeightedMLP(BaseEstimator):
         rng: np.random.Generator,
         report: Report | None,
     ) -> LossHistory:
-        """Epochs until the loss watched no longer falls."""
+        """Take epochs until the loss watched no longer falls."""
         adam, history, best = Adam(network, float(self.learning_rate_init), float(self.alpha)), LossHistory(), None
         n = rows.target.shape[0]
         for epoch in range(1, self.max_epochs + 1):

@@ -211,7 +211,7 @@ class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
         return self._scores(X).ravel()
 
     def _return_to_unit(self, centre: float, unit: float, loss_unit: float) -> None:
-        """From a standardised target to y as it was given: in the last layer, and in the losses."""
+        """Turn the last layer and the losses from a standardised target back to the unit of y."""
         self.coefs_[-1] *= unit
         self.intercepts_[-1] *= unit
         self.intercepts_[-1] += centre
@@ -261,18 +261,8 @@ class DensityWeightedMLPClassifier(ClassifierMixin, DensityWeightedMLP):
     intercepts_ : list of ndarray
         The network as a function of X as it was given: standardisation is part of
         the first layer. The last has one unit for two classes.
-    n_iter_ : int
-        Epochs.
-    loss_curve_ : list of float
-        The weighted mean loss of each epoch, noted batch by batch on the way.
-    validation_loss_curve_ : list of float or None
-        With early_stopping: the loss of the rows held out, after each epoch.
-    best_loss_ : float
-        The lowest loss that was watched.
-    device_ : str
-        Where it was trained.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
+    n_iter_, loss_curve_, validation_loss_curve_, best_loss_, device_, n_features_in_, feature_names_in_
+        As in `DensityWeightedMLPRegressor`.
 
     References
     ----------
