@@ -474,10 +474,10 @@ def test_a_partition_makes_its_weights_once_for_all_classes(rows, monkeypatch):
     y = np.digitize(X[:, 0], [-0.5, 1.5])
     made, asked, weights, answer = [], [], _linear.Block.weights, _linear.answer
 
-    def answered(block, message):
+    def answered(block, *message):
         monkeypatch.setattr(_linear.Block, "weights", property(lambda own: made.append(1) or weights.fget(own)))
         asked.append(1)
-        return answer(block, message)
+        return answer(block, *message)
 
     monkeypatch.setattr(_linear, "answer", answered)
     with dask.config.set(scheduler="synchronous"):

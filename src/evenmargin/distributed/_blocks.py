@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from .._input.checks import check_is_fitted, check_weights
@@ -20,12 +21,10 @@ from ._partitions import in_words, is_frame, labels_of, triples, two_dimensional
 def over_blocks(estimator: BaseEstimator, method: str, X: MatrixLike) -> Any:
     """`estimator.method` of every block: an array of (n,) or (n, columns), cut as X is.
 
-    Two rows are tried, which also checks the columns at once. How long the partitions of a frame are is not known, nor
-    are the array's chunks then.
+    How long the partitions of a frame are is not known, nor are the array's chunks then.
     """
-    check_is_fitted(estimator)
     X = X if is_frame(X) else two_dimensional(X)
-    like = getattr(estimator, method)(probe(estimator, X))[:0]
+    like = empty_result(estimator, method, X)
     if is_frame(X):
         kind = pd.DataFrame if like.ndim > 1 else pd.Series
         return over_frames(estimator, method, X, kind(like)).to_dask_array()
@@ -35,6 +34,18 @@ def over_blocks(estimator: BaseEstimator, method: str, X: MatrixLike) -> Any:
     if like.ndim == 1:
         return X.map_blocks(_called, drop_axis=1, **options)
     return X.map_blocks(_called, chunks=(X.chunks[0], (like.shape[1],)), **options)
+
+
+def empty_result(estimator: BaseEstimator, method: str, X: MatrixLike) -> NDArray[Any]:
+    """What the method returns for no rows, from trying it with two, which also checks the columns at once."""
+    check_is_fitted(estimator)
+    result = getattr(estimator, method)(probe(estimator, X))
+    if not isinstance(result, np.ndarray):
+        raise ValueError(
+            f"Transform output {type(result).__module__.partition('.')[0]!r} would load all features: on dask "
+            "collections it must be 'default'."
+        )
+    return result[:0]
 
 
 def over_frames(estimator: BaseEstimator, method: str, X: MatrixLike, nothing: pd.DataFrame | pd.Series) -> Any:

@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn import get_config
 from sklearn.base import BaseEstimator
 
-from .._input.checks import check_is_fitted, seed_from
+from .._input.checks import seed_from
 from .._util.typing import Array, Index, MatrixLike, VectorLike
 from ..kernels import Kernel, Precomputed, get_kernel
-from ._blocks import over_blocks, over_frames, probe
+from ._blocks import empty_result, over_blocks, over_frames
 from ._engine import Engine
 from ._moments import Moments
 from ._partitions import is_frame, partitions
@@ -88,13 +87,7 @@ def transform_nystroem(machine: BaseEstimator, X: MatrixLike) -> Any:
     A frame, since dask joins the partitions of a file by the columns that are read: as parts of one expression,
     features and labels of the same rows stay together.
     """
-    output = getattr(machine, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
-    if output != "default":
-        raise ValueError(
-            f"Transform output {output!r} would load all features: on dask collections it must be 'default'."
-        )
     if not is_frame(X):
         return over_blocks(machine, "transform", X)
-    check_is_fitted(machine)
-    tried = np.asarray(machine.transform(probe(machine, X)))  # also checks the columns
-    return over_frames(machine, "transform", X, pd.DataFrame(tried[:0], columns=machine.get_feature_names_out()))
+    nothing = pd.DataFrame(empty_result(machine, "transform", X), columns=machine.get_feature_names_out())
+    return over_frames(machine, "transform", X, nothing)
