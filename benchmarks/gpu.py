@@ -121,7 +121,7 @@ def labels(X: np.ndarray) -> np.ndarray:
 
 
 def points(kernel: Any, X: np.ndarray, centre: Any = None) -> Any:
-    return products.Points(kernel, arrays.Rows.put(X, device()), np.float32, centre)
+    return products.DevicePoints(kernel, arrays.Rows.put(X, device()), np.float32, centre)
 
 
 def exact(kernel: Any, A: np.ndarray, B: np.ndarray, v: np.ndarray) -> np.ndarray:

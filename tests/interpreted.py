@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 from sklearn.base import clone
@@ -21,7 +22,7 @@ def main():
     from evenmargin.kernels import RBF
 
     fused.EXP2 = ""  # machine code is not interpreted: Triton's own 2^x
-    fused._processors, fused._shared_memory = (lambda device: 4), (lambda device: fused.ROOM)
+    fused._properties = lambda device: SimpleNamespace(multi_processor_count=4)
     found = {}
     for d in COLUMNS:
         sides = RBF(0.3 / d), rows(201, d, 0), rows(777, d, 1)
@@ -50,7 +51,7 @@ def error(kernel, A, B, high, shift=0.0):
 
     V = rows(len(B), 3, 2)
     V[::5] = 0.0
-    points = [products.Points(kernel, arrays.Rows.put(X, torch.device("cpu")), np.float32) for X in (A, B)]
+    points = [products.DevicePoints(kernel, arrays.Rows.put(X, torch.device("cpu")), np.float32) for X in (A, B)]
     found = fused._product(*points, torch.from_numpy(V).T, high, shift).T.numpy()
     A, B, V = (X.astype(np.float64) for X in (A, B, V))
     return float((np.abs(found - kernel_dot(kernel, A, B, V)) / kernel_dot(kernel, A, B, np.abs(V))).max())

@@ -30,7 +30,7 @@ def up(X):
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", 3.5, object()])
 def test_what_is_no_device_is_refused(name):
-    with pytest.raises(ValueError, match=r"is no device: use None, 'cpu', 'cuda' or 'cuda:0'"):
+    with pytest.raises(ValueError, match=r"is not a device: use None, 'cpu', 'cuda' or 'cuda:0'"):
         arrays.find_device(name)
 
 
@@ -196,7 +196,7 @@ def test_what_is_too_large_to_square_is_refused():
 
 
 def test_prepared_rows_start_at_sixteen_bytes():
-    points = products.Points(RBF(0.1), up(table()), np.float32)
+    points = products.DevicePoints(RBF(0.1), up(table()), np.float32)
     assert points.left.shape == (300, 7)
     assert points.left.stride(0) == 8
     some = points.take(np.array([5, 2]))
@@ -317,7 +317,7 @@ def test_memory_that_is_gone_is_one_sentence(monkeypatch):
 def test_rows_that_do_not_fit_are_one_sentence(function, words, monkeypatch):
     Short(monkeypatch, function, lambda *_: True)
     with pytest.raises(MemoryError, match=f"too little for {words}: free some there, take fewer rows, or compute on"):
-        products.Points(RBF(0.1), up(table()), np.float32)
+        products.DevicePoints(RBF(0.1), up(table()), np.float32)
 
 
 def test_a_matrix_that_does_not_fit_is_one_sentence(monkeypatch):

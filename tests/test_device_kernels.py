@@ -82,15 +82,15 @@ def test_the_other_side_is_put_where_one_is(sides):
 def test_prepared_rows_are_taken_as_they_are():
     kernel = k.RBF(0.1)
     B = k.prepared(kernel, up(Q), np.float64, k.centre_of(kernel, Q))
-    assert isinstance(B, products.Points)
+    assert isinstance(B, products.DevicePoints)
     assert worst(k.kernel_dot(kernel, up(P), B, V), exact(kernel)) < 1e-12
     some = np.array([5, 600, 7])
     assert worst(k.kernel_dot(kernel, P, B.take(some), V[some]), exact(kernel, B=Q[some], V=V[some])) < 1e-12
 
 
 def test_rows_with_themselves_are_prepared_once(monkeypatch):
-    made, real = [], products.Points.__init__
-    monkeypatch.setattr(products.Points, "__init__", lambda self, *given: made.append(1) or real(self, *given))
+    made, real = [], products.DevicePoints.__init__
+    monkeypatch.setattr(products.DevicePoints, "__init__", lambda self, *given: made.append(1) or real(self, *given))
     rows_ = up(P)
     k.kernel_dot(k.RBF(0.1), rows_, rows_, np.ones(900))
     assert len(made) == 1
@@ -184,7 +184,7 @@ class Fake:
     def supports(self, name, d):
         return name == "rbf"
 
-    def dot(self, kernel, A, B, V, shift, precision):
+    def dot(self, A, B, V, shift, precision):
         self.calls.append(precision)
         return torch.full((A.n, *V.shape[1:]), 7.0) if self.answer else None
 

@@ -474,10 +474,10 @@ def test_a_partition_makes_its_weights_once_for_all_classes(rows, monkeypatch):
     y = np.digitize(X[:, 0], [-0.5, 1.5])
     made, asked, weights, answer = [], [], _linear.Block.weights, _linear.answer
 
-    def answered(block, message):
+    def answered(block, *message):
         monkeypatch.setattr(_linear.Block, "weights", property(lambda own: made.append(1) or weights.fget(own)))
         asked.append(1)
-        return answer(block, message)
+        return answer(block, *message)
 
     monkeypatch.setattr(_linear, "answer", answered)
     with dask.config.set(scheduler="synchronous"):
@@ -568,8 +568,8 @@ def test_steps_are_solved_with_one_thread_of_blas(rows, monkeypatch):
     from evenmargin.solvers import rounds
 
     X, y, _ = rows
-    limited, solve = [], rounds.solve_lower
-    monkeypatch.setattr(rounds, "solve_lower", lambda *args: limited.append(threads._inside > 0) or solve(*args))
+    limited, solve, shared = [], rounds.solve_lower, threads.one_blas_thread()
+    monkeypatch.setattr(rounds, "solve_lower", lambda *args: limited.append(shared.inside > 0) or solve(*args))
     LinearSVM(random_state=0).fit(*chunked(X, y))
     assert limited
     assert all(limited)

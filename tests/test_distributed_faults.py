@@ -70,7 +70,7 @@ def broken_csr(block):
         (lambda: (chunked()[0].map_blocks(broken_csr, dtype=float), Y), "^Partition 0: X is not a valid CSR .*4 parti"),
         (lambda: frames(lambda f: f.drop(columns="d")), r"^Partition 1: it lacks the columns \['d'\]\.$"),
         (lambda: frames(lambda f: f.rename(columns={"d": "q"})), r"^Partition 1: it lacks .*'d'.* and has \['q'\]"),
-        (lambda: frames(lambda f: f.assign(z=1.0)), r"^Partition 1: .* and has \['z'\], which the table has not"),
+        (lambda: frames(lambda f: f.assign(z=1.0)), r"^Partition 1: .* and has \['z'\], which the table does not have"),
         (lambda: frames(lambda f: f.assign(a="word")), "^Partition 1: could not convert string to float"),
         (lambda: frames(lambda f: f.assign(q=f["a"])[[*NAMES, "a"]]), "^Partition 1: it has all .* some of them more"),
         (lambda: (frames(len)[0].assign(when=pd.Timestamp(0)), Y), r"^X has columns that are not numbers, \['when'\]"),

@@ -32,12 +32,12 @@ def rows(n, d, seed=0):
 
 
 def points(kernel, X):
-    return products.Points(kernel, arrays.Rows.put(X, arrays.find_device("cuda")), np.float32)
+    return products.DevicePoints(kernel, arrays.Rows.put(X, arrays.find_device("cuda")), np.float32)
 
 
 def fused(kernel, A, B, V, shift=0.0, precision="high"):
     """K(A, B)·V by the fused kernel; None where it leaves that to the plain path."""
-    found = fused.dot(kernel, points(kernel, A), points(kernel, B), torch.from_numpy(V).cuda(), shift, precision)
+    found = fused.dot(points(kernel, A), points(kernel, B), torch.from_numpy(V).cuda(), shift, precision)
     return None if found is None else found.cpu().numpy()
 
 

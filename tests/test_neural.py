@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from evenmargin._input.checks import seed_from
 from evenmargin.density import DensityWeights
-from evenmargin.neural import DensityWeightedMLPClassifier, DensityWeightedMLPRegressor, estimators, network
+from evenmargin.neural import DensityWeightedMLPClassifier, DensityWeightedMLPRegressor, base, network
 from evenmargin.sampling import hold_out
 
 torch = pytest.importorskip("torch", reason="networks are trained with torch, an optional extra")
@@ -161,7 +161,7 @@ def test_prediction_is_the_plain_forward_pass_of_the_coefficients(standardize):
 def test_prediction_in_tiles_is_prediction_row_by_row(monkeypatch):
     mlp = regressor(epochs=2).fit(F, T)
     whole = mlp.predict(F)
-    monkeypatch.setattr(estimators, "TILE", 7)
+    monkeypatch.setattr(base, "TILE", 7)
     assert_allclose(mlp.predict(F), whole)
 
 
@@ -430,7 +430,7 @@ def test_a_bar_shows_the_epochs(capsys):
         ({"batch_size": 0}, "'batch_size' .* range"),
         ({"device": "no such"}, "torch cannot use device='no such' here: choose 'auto' or 'cpu'"),
         ({"device": "meta"}, "torch cannot use device='meta'"),
-        ({"density": True}, "density=True is no choice"),
+        ({"density": True}, "density=True is not an option"),
         ({"density": "no such"}, "'scheme' parameter"),
         ({"validation_fraction": 1.0}, "'validation_fraction'"),
         ({"learning_rate_init": 1e30}, "not finite in epoch .*: choose a smaller learning_rate_init"),
@@ -466,7 +466,7 @@ def test_weights_that_make_no_sense(weight, words):
 
 def test_a_regressor_knows_no_density_of_classes():
     for scheme in ("same_class", 7, DensityWeights(7)):
-        with pytest.raises(ValueError, match="a regressor has none"):
+        with pytest.raises(ValueError, match="a regressor does not have"):
             regressor(density=scheme).fit(F, T)
 
 

@@ -66,11 +66,11 @@ def torch():
 @pytest.mark.parametrize(("rows", "columns"), [(4000, 17), (100, 1)], ids=["many columns", "few kernel values"])
 def test_other_products_are_left_to_the_plain_path(torch, rows, columns):
     points = SimpleNamespace(n=rows, d=3, device=None)
-    assert fused.dot(None, points, points, np.zeros((rows, columns)), 0.0, "high") is None
+    assert fused.dot(points, points, np.zeros((rows, columns)), 0.0, "high") is None
 
 
 def test_devices_of_other_makers_have_no_fused_kernel(torch, monkeypatch):
-    monkeypatch.setattr(fused, "_capability", lambda device: 9)
+    monkeypatch.setattr(fused, "_properties", lambda device: SimpleNamespace(major=9))
     for version, there in (("12.8", True), (None, False)):
         monkeypatch.setattr(torch.version, "cuda", version)
         assert fused.available(SimpleNamespace(type="cuda")) is there
@@ -117,7 +117,7 @@ def test_where_memory_ends_the_room_it_took_is_free_for_the_plain_path(torch, mo
     monkeypatch.setattr(fused, "_works", lambda device: True)
     monkeypatch.setattr(fused, "_product", short)
     A, B = (SimpleNamespace(n=4000, d=3, device=None, cache={}) for _ in range(2))
-    assert fused.dot(None, A, B, torch.ones(4000), 0.0, "high") is None
+    assert fused.dot(A, B, torch.ones(4000), 0.0, "high") is None
     assert A.cache == B.cache == {}
 
 
@@ -138,8 +138,8 @@ def test_a_kernel_too_large_for_the_device_is_tried_once(torch, monkeypatch):
     monkeypatch.setattr(fused, "_beyond", set())
     A = SimpleNamespace(n=4000, d=780, device="a card", cache={})
     with pytest.warns(RuntimeWarning, match="on a card take some ten times .* here: out of resource: shared memory"):
-        assert fused.dot(None, A, A, torch.ones(4000), 0.0, "high") is None
-    assert fused.dot(None, A, A, torch.ones(4000), 0.0, "high") is None
+        assert fused.dot(A, A, torch.ones(4000), 0.0, "high") is None
+    assert fused.dot(A, A, torch.ones(4000), 0.0, "high") is None
     assert len(tried) == 1
 
 

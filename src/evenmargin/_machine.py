@@ -51,13 +51,11 @@ from .solvers.one_vs_rest import binary_task, one_vs_rest
 from .solvers.outcome import Outcome, Progress, TaskOutcome, TaskProgress
 from .stopping import AUCHalting
 
-__all__ = ["Classifier", "Machine", "TaskProblem", "Training", "by_blocks", "same_classes"]
-
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def by_blocks(method: _Method) -> _Method:
-    """A method of rows; of a dask collection it gives a lazy array, block by block."""
+    """Make a method of rows take dask collections too: block by block, as a lazy array."""
 
     @wraps(method)
     def wrapped(self: BaseEstimator, X: MatrixLike) -> Any:
@@ -71,7 +69,7 @@ def by_blocks(method: _Method) -> _Method:
 
 
 class Classifier(ClassifierMixin):
-    """scikit-learn's mixin, whose score takes labels from anywhere."""
+    """scikit-learn's mixin, with a score that takes tensors and dask collections."""
 
     def score(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> float:
         """The share of rows whose class is predicted, counted by weight.
@@ -100,19 +98,9 @@ class Classifier(ClassifierMixin):
 class Training:
     """The rows of a fit once they have entered, without those of weight 0: what all of its tasks share.
 
-    Parameters
-    ----------
-    X, y, weight, classes, seed
-    index : ndarray of shape (n_samples,)
-        Which of the rows that were given these are.
-    density : ndarray of shape (n_samples,) or None
-        A further factor of the prices.
-    before : Progress or None
-        What to go on from.
-    totals : ndarray of shape (n_classes,) or None
-        Of a batch of a stream: the weight of each class in all batches so far.
-    rows : int
-        Of a batch of a stream: how many rows all batches so far have.
+    `index` says which of the rows that were given these are, `density` is a further factor of their prices, and
+    `before` is what to go on from. A batch of a stream has the `totals`, the weight of each class in all batches so
+    far, and how many `rows` these have.
     """
 
     X: Any
@@ -145,7 +133,7 @@ class TaskProblem(Generic[AnyTraining]):
 
     @property
     def which(self) -> int:
-        """The class in question."""
+        """The number of the class."""
         return one_vs_rest(self.training.classes)[self.place]
 
     @property
@@ -160,7 +148,7 @@ def _has_probabilities(estimator: BaseEstimator) -> bool:
     return True
 
 
-class Machine(Portable, Classifier, BaseEstimator, Generic[AnyTraining]):
+class Machine(Classifier, Portable, Generic[AnyTraining]):
     """Base of `LinearSVM` and `KernelSVM`: the fit around the solver, and predictions from scores."""
 
     classes_: NDArray[Any]
@@ -188,7 +176,7 @@ class Machine(Portable, Classifier, BaseEstimator, Generic[AnyTraining]):
     # --- the fit ---
 
     def _enter_rows(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> Training:
-        """The training on rows that are checked, without those of weight 0 or density 0."""
+        """Check the rows, and leave out those of weight 0 or density 0."""
         X, y, weight, classes = validate_training(self, X, y, sample_weight)
         self._warn_if_reversed()
         index, y, weight, classes = drop_weightless(np.arange(y.size), y, weight, classes)
@@ -205,7 +193,7 @@ class Machine(Portable, Classifier, BaseEstimator, Generic[AnyTraining]):
         return X if rows.size == X.shape[0] else X[rows]
 
     def _solve(self, training: AnyTraining) -> Outcome:
-        """Every class against the rest."""
+        """Solve the problem of every class against the rest."""
         tasks = one_vs_rest(training.classes)
         with self._workers() as workers, progress_bars(bool(self.verbose)) as open_bar:
             solver = self._choose_solver(self._task_problem(training, 0, workers).problem)
@@ -229,11 +217,11 @@ class Machine(Portable, Classifier, BaseEstimator, Generic[AnyTraining]):
 
     @property
     def _tasks_at_once(self) -> int | None:
-        """Threads over tasks, in the words of joblib."""
+        """How many tasks run at a time, as joblib's `n_jobs`."""
         return 1
 
     def _workers(self) -> AbstractContextManager[Workers | None]:
-        """Threads over tiles, within a task."""
+        """The threads over tiles within a task."""
         return nullcontext()
 
     def _task_problem(self, training: AnyTraining, place: int, workers: Workers | None) -> TaskProblem[AnyTraining]:
@@ -247,7 +235,7 @@ class Machine(Portable, Classifier, BaseEstimator, Generic[AnyTraining]):
         return TaskProblem(training, place, self._adapted(plain, training, workers), task.sign)
 
     def _adapted(self, problem: Problem, training: AnyTraining, workers: Workers | None) -> Problem:
-        """The problem with what else the solvers of this machine must know."""
+        """Add to the problem what else the solvers of this machine must know."""
         return problem
 
     def _choose_solver(self, problem: Problem) -> Solver:
@@ -265,7 +253,7 @@ class Machine(Portable, Classifier, BaseEstimator, Generic[AnyTraining]):
         )
 
     def _start(self, task: TaskProblem[AnyTraining]) -> dict[str, Any]:
-        """Where the solver starts: `coef`, `intercept`, `alpha` and `steps` of `Control`."""
+        """Return where the solver starts: `coef`, `intercept`, `alpha` and `steps` of `Control`."""
         raise NotImplementedError
 
     def _outcome_of(self, task: TaskProblem[AnyTraining], solver: Solver, solution: Solution) -> TaskOutcome:
@@ -287,7 +275,7 @@ class Machine(Portable, Classifier, BaseEstimator, Generic[AnyTraining]):
         return solver
 
     def _record(self, outcome: Outcome) -> None:
-        """How the solver ended."""
+        """Store how the solver ended."""
         solutions = [task.solution for task in outcome.tasks]
         self.solver_ = outcome.solver.name
         self.n_iter_ = max(solution.n_iter for solution in solutions)
@@ -310,7 +298,7 @@ class Machine(Portable, Classifier, BaseEstimator, Generic[AnyTraining]):
             )
 
     def _warn_unless_converged(self, outcome: Outcome, tol: float, advice: str = "") -> None:
-        """One warning for the worst of the tasks, with what to do about it."""
+        """Warn once, for the worst of the tasks, and say what to do about it."""
         solver, message = outcome.solver, ""
         if solver.exact:
             solutions = [task.solution for task in outcome.tasks]

@@ -18,9 +18,10 @@ from ._input.checks import (
     check_is_fitted,
     check_same_kind,
     fit_context,
+    store_parameters,
     validate_rows,
 )
-from ._input.entry import enter, in_kind
+from ._input.entry import enter, stored_like_input
 from ._machine import Machine, TaskProblem, Training, by_blocks, same_classes
 from ._util.progress import Report
 from ._util.threads import Workers, count_threads
@@ -61,17 +62,7 @@ _ERROR = 7e-5
 
 @dataclass(frozen=True)
 class KernelTraining(Training):
-    """The same for a machine with a kernel.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Settled.
-    definite : bool
-        Whether it is positive definite.
-    home : Home
-        Where the rows came from.
-    """
+    """Training with a settled kernel, whether that is positive definite, and where the rows came from."""
 
     kernel: Kernel = field(kw_only=True)
     definite: bool = True
@@ -92,8 +83,7 @@ class KernelSVM(Machine[KernelTraining]):
     C : float, default=1.0
         Price of the losses against the margin.
     alpha : float or None, default=None
-        λ, as in `SGDClassifier`; if given it sets C = 1/(λ·n), n counting
-        sample weights.
+        As in `LinearSVM`.
     kernel : {"rbf", "laplacian", "exponential", "linear", "poly", "sigmoid", "precomputed"}, a kernel or a callable, \
             default="rbf"
         A kernel object sets its own parameters: ``RBF(sigma=1.5)``. A callable
@@ -109,8 +99,7 @@ class KernelSVM(Machine[KernelTraining]):
     class_weight : None, "balanced", "inverse", dict or callable, default=None
         As in `LinearSVM`.
     density : None, str, int or DensityWeights, default=None
-        A further factor of the costs, from the density around each row: a scheme of
-        `DensityWeights` by name or number, or such an object.
+        As in `LinearSVM`.
     solver : {"auto", "smo", "lbfgs", "sgd"} or a solver, default="auto"
         "smo" is exact for the hinge and the squared hinge, "lbfgs" for the smooth
         losses on up to some ten thousand rows; "sgd" takes any loss. "auto" takes
@@ -240,27 +229,7 @@ class KernelSVM(Machine[KernelTraining]):
         verbose: int = 0,
         device: str | None = None,
     ) -> None:
-        self.C = C
-        self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.loss = loss
-        self.class_weight = class_weight
-        self.density = density
-        self.solver = solver
-        self.intercept = intercept
-        self.sampling = sampling
-        self.stopping = stopping
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.device = device
+        store_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> KernelSVM:
@@ -281,7 +250,7 @@ class KernelSVM(Machine[KernelTraining]):
         """
         training = self._enter_training(X, y, sample_weight)
         outcome = self._solve(training)
-        with in_kind(self, training.home):
+        with stored_like_input(self, training.home):
             self._store(training, outcome)
         self._progress = outcome.progress if self.warm_start else None
         advice = ", or take LinearSVM" if isinstance(training.kernel, Linear) else ""
@@ -344,7 +313,7 @@ class KernelSVM(Machine[KernelTraining]):
         check_same_kind(self, X, "dual_coef_", method)
 
     def _enter(self, X: MatrixLike) -> tuple[Any, Home]:
-        """Rows to predict, where they are computed (by choice, or where the machine is), and what they were."""
+        """Rows to predict, on the device where that is done, and the kind of array that they were."""
         device, vectors = self.device, self.support_vectors_
         if device is None and is_tensor(vectors):
             device = vectors.device
@@ -385,7 +354,7 @@ class KernelSVM(Machine[KernelTraining]):
         return X if rows.size == X.shape[0] else np.ascontiguousarray(X[np.ix_(rows, rows)])
 
     def _resumed(self, kernel: Kernel, classes: NDArray[Any], rows: int) -> Progress | None:
-        """What a warm start goes on from."""
+        """Return what a warm start goes on from."""
         before = getattr(self, "_progress", None)
         if before is None or not self.warm_start or not same_classes(self, classes):
             return None
@@ -458,7 +427,7 @@ class KernelSVM(Machine[KernelTraining]):
         self._record(outcome)
 
     def _set_precision(self, X: MatrixLike) -> None:
-        """Whether scores may be computed in float32, by trying, and around which number kernel values lie."""
+        """Find out by a trial whether scores may be computed in float32, and around which number kernel values lie."""
         self._shift, self._single = 0.0, False
         vectors = self.support_vectors_
         if vectors.shape[0] <= _FEW or not isinstance(self.kernel_, RBF | Exponential | Laplacian | Linear | Poly):

@@ -14,6 +14,7 @@ from ._input.checks import (
     fit_context,
     remember_columns,
     seed_from,
+    store_parameters,
     validate_rows,
     validate_training,
 )
@@ -147,8 +148,6 @@ class LinearSVM(Machine[Training]):
     rounds_: int
     _progress: Progress
 
-    _parameter_constraints: dict[str, list[Any]] = {**Machine._parameter_constraints}
-
     def __init__(
         self,
         C: float = 1.0,
@@ -168,21 +167,7 @@ class LinearSVM(Machine[Training]):
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.C = C
-        self.alpha = alpha
-        self.loss = loss
-        self.class_weight = class_weight
-        self.density = density
-        self.solver = solver
-        self.intercept = intercept
-        self.sampling = sampling
-        self.stopping = stopping
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> LinearSVM:
@@ -206,7 +191,9 @@ class LinearSVM(Machine[Training]):
         if is_dask(X):
             outcome = self._fit_collection(X, y, sample_weight)
         else:
-            outcome = self._solve(self._enter_training(X, y, sample_weight))
+            training = self._enter_rows(X, y, sample_weight)
+            before = self._resumed(training.classes, training.X.shape[1])
+            outcome = self._solve(replace(training, before=before))
             self._store(outcome)
         self._warn_unless_converged(outcome, float(self.tol))
         return self
@@ -290,12 +277,8 @@ class LinearSVM(Machine[Training]):
 
     # --- hooks of the fit ---
 
-    def _enter_training(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> Training:
-        training = self._enter_rows(X, y, sample_weight)
-        return replace(training, before=self._resumed(training.classes, training.X.shape[1]))
-
     def _enter_batch(self, X: MatrixLike, y: VectorLike, classes: VectorLike, sample_weight: VectorLike) -> Training:
-        """The next batch of a stream, which may lack a class."""
+        """Check the next batch of a stream, which may lack a class."""
         if self.density is not None:
             raise ValueError("density needs all rows at once: use fit, or give the weights as sample_weight.")
         if is_dask(X):
@@ -308,13 +291,11 @@ class LinearSVM(Machine[Training]):
             raise ValueError(f"y has classes {unknown.tolist()} that are not among {known.tolist()}.")
         index = np.flatnonzero(weight > 0)
         X, y, weight = self._take_rows(X, index), y[index], weight[index]
-        totals = np.array([weight[y == label].sum() for label in known])
-        if before is None:
-            return Training(X, y, weight, known, seed_from(self.random_state), index, totals=totals, rows=y.size)
-        return Training(
-            X, y, weight, known, before.seed, index,
-            before=before, totals=before.totals + totals, rows=before.rows + y.size,
-        )  # fmt: skip
+        totals, rows = np.array([weight[y == label].sum() for label in known]), y.size
+        seed = seed_from(self.random_state) if before is None else before.seed
+        if before is not None:
+            totals, rows = before.totals + totals, before.rows + rows
+        return Training(X, y, weight, known, seed, index, before=before, totals=totals, rows=rows)
 
     @property
     def _tasks_at_once(self) -> int | None:
@@ -381,13 +362,13 @@ class LinearSVM(Machine[Training]):
         return TaskOutcome(solution, task.sign, progress, np.inf if streaming else task.problem.zero_objective)
 
     def _resumed(self, classes: NDArray[Any], width: int) -> Progress | None:
-        """What a warm start goes on from."""
+        """Return what a warm start goes on from."""
         if self.warm_start and same_classes(self, classes) and self.coef_.shape[1] == width:
             return self._progress
         return None
 
     def _fit_collection(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> Outcome:
-        """The fit of a dask collection."""
+        """Fit to a dask collection."""
         from .distributed import fit_linear
 
         found = fit_linear(self, X, y, sample_weight, self._resumed)
@@ -399,7 +380,7 @@ class LinearSVM(Machine[Training]):
         return found.outcome
 
     def _known_classes(self, classes: VectorLike) -> NDArray[Any]:
-        """The classes of a stream, which its first call gives."""
+        """The classes of a stream, as given in its first call."""
         if hasattr(self, "_progress"):
             if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
                 raise ValueError(f"classes={classes} are not those of the calls before, {self.classes_.tolist()}.")

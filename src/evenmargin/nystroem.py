@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ._device import arrays, products
 from ._input.checks import (
@@ -32,11 +32,12 @@ from ._input.checks import (
     fit_context,
     remember_columns,
     seed_from,
+    store_parameters,
     validate_rows,
     validate_training,
 )
 from ._input.collections import is_dask
-from ._input.entry import Portable, enter, in_kind
+from ._input.entry import Portable, enter, stored_like_input
 from ._util.threads import Workers, count_threads, one_blas_thread
 from ._util.typing import Array, Floats, Index, MatrixLike, VectorLike
 from .kernels import RBF, Function, Kernel, Precomputed, centre_of, get_kernel, kernel_matrix, prepared, reach
@@ -48,7 +49,7 @@ _TILE = 512  # rows at a time
 _HELD = 64 << 20  # bytes of prepared landmarks that a call may hold
 
 
-class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Portable):
     """Features whose inner products approximate a kernel, with landmarks from every class.
 
     Put before a `LinearSVM` it gives a kernel machine for many rows: time and memory
@@ -143,15 +144,7 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
         n_jobs: int | None = None,
         device: str | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.n_components = n_components
-        self.stratify = stratify
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
+        store_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike = None, sample_weight: VectorLike = None) -> StratifiedNystroem:
@@ -189,7 +182,7 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
         if isinstance(kernel, Precomputed) and X.shape[0] != X.shape[1]:
             raise ValueError(f"kernel='precomputed' needs a square matrix to fit, not {X.shape[0]} × {X.shape[1]}.")
         drawn = self._landmark_rows(labels, weight, classes, blind)
-        with in_kind(self, home):
+        with stored_like_input(self, home):
             self.kernel_, self.component_indices_, self.components_ = kernel, drawn, X[drawn]
             self.normalization_ = self._normalization(X.dtype)
         return self
@@ -259,7 +252,7 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
         return out
 
     def _features_on_device(self, X: arrays.Rows, home: arrays.Home) -> Any:
-        """The same on a device, as a tensor; or moved to the host piece by piece, if X came from there."""
+        """The features on a device, as a tensor; or taken to the host piece by piece, if X came from there."""
         right, dtype = self._right(X)
         into = arrays.put(np.ascontiguousarray(arrays.to_host(self.normalization_).T), X.device, dtype)
         n, count = X.shape[0], into.shape[1]
@@ -270,7 +263,7 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
                 out = X.tensor.new_empty((n, count))
         step = max(_TILE, arrays.PASS // max(count, X.shape[1]))
         for i in range(0, n, step):
-            rows = products.Points(self.kernel_, X[i : i + step], dtype, right.centre)
+            rows = products.DevicePoints(self.kernel_, X[i : i + step], dtype, right.centre)
             found = products.dot(self.kernel_, rows, right, into, wide=False)
             out[i : i + step] = arrays.fetch(found) if home.device is None else found
         return out
@@ -287,12 +280,18 @@ class StratifiedNystroem(Portable, ClassNamePrefixFeaturesOutMixin, TransformerM
         return int(self.normalization_.shape[0])
 
     def _landmark_rows(self, labels: NDArray[Any], weight: Array, classes: NDArray[Any], blind: bool) -> Index:
-        """Which rows are landmarks."""
+        """Draw landmarks of each class, none twice, with probabilities by weight."""
         codes = np.searchsorted(classes, labels)
         sizes = np.bincount(codes[weight > 0], minlength=classes.size)
         totals = np.asarray(np.bincount(codes, weights=weight, minlength=classes.size), dtype=np.float64)
         counts = self._counts(sizes, totals / weight.sum(), classes, blind)
-        return _draw(codes, weight, counts, np.random.default_rng(seed_from(self.random_state)))
+        with np.errstate(divide="ignore", over="ignore"):
+            clock = np.random.default_rng(seed_from(self.random_state)).standard_exponential(codes.size) / weight
+        drawn = []  # of each class the rows whose exponential clocks ring first
+        for k, count in enumerate(counts):
+            rows = np.flatnonzero((codes == k) & (weight > 0))
+            drawn.append(rows[np.argsort(clock[rows], kind="stable")[:count]])
+        return np.sort(np.concatenate(drawn))
 
     def _counts(self, sizes: Index, share: Array, classes: NDArray[Any], blind: bool) -> Index:
         """Landmarks of each class, from its number of rows and its share of the weight."""
@@ -364,14 +363,3 @@ def _given_counts(stratify: Mapping[Any, Any], sizes: Index, classes: NDArray[An
     if not counts.any():
         raise ValueError("stratify asks for no landmarks: give at least one class a number above 0.")
     return counts
-
-
-def _draw(codes: Index, weight: Array, counts: Index, rng: np.random.Generator) -> Index:
-    """Rows of each class, none twice, with probabilities by weight: those whose exponential clocks ring first."""
-    with np.errstate(divide="ignore", over="ignore"):
-        clock = rng.standard_exponential(codes.size) / weight
-    drawn = []
-    for k, count in enumerate(counts):
-        rows = np.flatnonzero((codes == k) & (weight > 0))
-        drawn.append(rows[np.argsort(clock[rows], kind="stable")[:count]])
-    return np.sort(np.concatenate(drawn))

@@ -1,13 +1,13 @@
 """The one file that knows array libraries and devices.
 
-What is known above it:
+What other modules use:
 
-    Home          what a user gave, so that results go back in kind
+    Home          the kind of array that X was, for results
     Rows          rows of X on a device; to the code above: shape, dtype, X[rows], host()
     namespace     NumPy or torch, by the array: most functions of a tile have one name in both
-    memory        what is free on a device, and one sentence where it runs out
+    memory        how much is free on a device, and the error where it runs out
 
-Products of rows are in `_products.py`.
+Products of rows are in `products.py`.
 
 Solvers keep coefficients, gradients and labels in NumPy, and whatever is
 sequential sees nothing else: `to_host` is the way back. torch is imported when a
@@ -24,15 +24,9 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from .._util.typing import Array, Floats
-
-__all__ = [
-    "Home", "Rows", "dtype_of", "enough_memory", "entries_of_a_pass", "fetch", "find_device", "free_memory", "is_short",
-    "is_tensor", "namespace", "native", "picked", "put", "readable", "release", "to_host", "too_large", "too_little",
-    "torch", "zeros",
-]  # fmt: skip
+from .._util.typing import AnyArray, Array, ArrayModule, Device, Floats, Index, Mask, MatrixLike, Tensor
 
 PASS = 1 << 24  # entries that a pass over a tensor takes at a time
 LEAST_PASS = 1 << 14  # even where memory is short
@@ -40,8 +34,8 @@ PINNED = 64 << 20  # bytes up to which results come down through memory that the
 ROUNDING = 5e-7  # error of a float32 kernel value computed on a device, in units of its size
 
 
-def torch() -> Any:
-    """torch, or one sentence where it is not installed."""
+def torch() -> ArrayModule:
+    """Import torch, or say how to install it."""
     try:
         import torch as library
     except ImportError:
@@ -51,19 +45,19 @@ def torch() -> Any:
     return library
 
 
-def is_tensor(array: Any) -> bool:
+def is_tensor(array: AnyArray) -> bool:
     """Whether this is a torch tensor; torch is not imported for the answer."""
     library = sys.modules.get("torch")
     return library is not None and isinstance(array, getattr(library, "Tensor", ()))
 
 
-def namespace(array: Any) -> Any:
+def namespace(array: AnyArray) -> ArrayModule:
     """NumPy or torch, whichever the array belongs to."""
     return np if isinstance(array, np.ndarray) else torch()
 
 
-def to_host(array: Any, dtype: Any = None) -> Any:
-    """As NumPy, from wherever it is; anything else as it is."""
+def to_host(array: AnyArray, dtype: DTypeLike | None = None) -> Any:
+    """Take a tensor or Rows to NumPy; return anything else as it is."""
     if isinstance(array, Rows):
         array = array.tensor
     if is_tensor(array):
@@ -72,7 +66,7 @@ def to_host(array: Any, dtype: Any = None) -> Any:
     return array if dtype is None else np.asarray(array, dtype=dtype)
 
 
-def readable(X: Any) -> Any:
+def readable(X: Tensor) -> Any:
     """A tensor whose numbers can be read: detached, dense, float32 or float64.
 
     Half precision becomes float32. Whole numbers become float64, as NumPy's do.
@@ -89,8 +83,8 @@ def readable(X: Any) -> Any:
     return X.float() if X.dtype.is_floating_point else X.double()
 
 
-def fetch(tensor: Any) -> Any:
-    """A result that is used at once, as NumPy: through pinned memory, some three times as fast."""
+def fetch(tensor: Tensor) -> Any:
+    """Take a result that is used at once to NumPy: through pinned memory, some three times as fast."""
     if tensor.device.type != "cuda" or tensor.nbytes > PINNED:
         return to_host(tensor)
     library = torch()
@@ -103,8 +97,8 @@ def fetch(tensor: Any) -> Any:
     return host.numpy()
 
 
-def put(array: Any, device: Any, dtype: Any = None) -> Any:
-    """A NumPy array (or a tensor) as a tensor on the device; shared where it may be, so not to be written to."""
+def put(array: AnyArray, device: Device, dtype: DTypeLike | None = None) -> Any:
+    """Put an array on the device as a tensor, which may share its memory and so must not be written to."""
     if isinstance(array, np.ndarray):
         plain = array.flags.writeable and array.flags.c_contiguous
         array = torch().from_numpy(array if plain else np.array(array, order="C"))
@@ -112,24 +106,24 @@ def put(array: Any, device: Any, dtype: Any = None) -> Any:
         return array.to(device=device, dtype=None if dtype is None else getattr(torch(), np.dtype(dtype).name))
 
 
-def zeros(shape: Any, device: Any, dtype: Any = np.float64, what: str = "") -> Any:
-    """A tensor to add to; `what` it is for, where memory is too short."""
+def zeros(shape: int | tuple[int, ...], device: Device, dtype: DTypeLike = np.float64, what: str = "") -> Any:
+    """A tensor of zeros; an error on too little memory says `what` it is for."""
     with enough_memory(device, what or f"an array of shape {shape}"):
         return torch().zeros(shape, dtype=getattr(torch(), np.dtype(dtype).name), device=device)
 
 
-def dtype_of(tensor: Any) -> np.dtype[Any]:
+def dtype_of(tensor: Tensor) -> np.dtype[Any]:
     """NumPy's name for the dtype of a tensor."""
     return np.dtype(str(tensor.dtype).removeprefix("torch."))
 
 
-# Where to compute, and how to give back
+# Where to compute, and how to return results
 
 
-def find_device(device: Any) -> Any:
-    """The torch device for a name; one sentence where there is none.
+def find_device(device: Device | str) -> Any:
+    """The torch device for a name, or an error where there is none.
 
-    The CPU without torch is None, as the host is elsewhere.
+    Without torch the CPU is None.
     """
     if device == "cpu" and find_spec("torch") is None:
         return None
@@ -137,7 +131,7 @@ def find_device(device: Any) -> Any:
     try:
         found = library.device(device)
     except (RuntimeError, TypeError):
-        raise ValueError(f"device={device!r} is no device: use None, 'cpu', 'cuda' or 'cuda:0'.") from None
+        raise ValueError(f"device={device!r} is not a device: use None, 'cpu', 'cuda' or 'cuda:0'.") from None
     if found.type == "cpu":
         return found
     if found.type != "cuda":
@@ -153,7 +147,15 @@ def find_device(device: Any) -> Any:
     return library.device("cuda", library.cuda.current_device() if found.index is None else found.index)
 
 
-def native(device: Any) -> bool:
+def known_device(device: Device | str) -> Device:
+    """The torch device for a name; None where there is none."""
+    try:
+        return find_device(device)
+    except (ValueError, ImportError):
+        return None
+
+
+def native(device: Device) -> bool:
     """Whether this device is the host, where NumPy and the compiled loops are faster than torch.
 
     Tests replace it by one that says no, so that what runs on a GPU runs on the CPU.
@@ -163,29 +165,21 @@ def native(device: Any) -> bool:
 
 @dataclass(frozen=True)
 class Home:
-    """Where a user's X was: the device of a tensor, or None for NumPy and the like."""
+    """The kind of array that X was: on the device of a tensor, or None for NumPy and the like."""
 
-    device: Any = None
+    device: Device = None
 
     @classmethod
-    def of(cls, X: Any, dispatch: bool) -> Home:
-        """By scikit-learn's convention: a tensor counts as one where array API dispatch is on.
+    def of(cls, X: MatrixLike, dispatch: bool) -> Home:
+        """Follow scikit-learn's convention: a tensor counts as one where array API dispatch is on.
 
         A tensor on a GPU always does: it cannot be taken for a NumPy array, so
         there is nothing else that it could mean.
         """
         return cls(X.device) if is_tensor(X) and (dispatch or X.device.type != "cpu") else cls()
 
-    @classmethod
-    def named(cls, device: str) -> Home:
-        """A device by its name; NumPy where it does not exist."""
-        try:
-            return cls(find_device(device))
-        except (ImportError, ValueError):
-            return cls()
-
-    def give(self, array: Any) -> Any:
-        """A result in kind; what no tensor can hold (strings, long doubles) stays with NumPy."""
+    def give(self, array: AnyArray) -> Any:
+        """A result as the kind of array that X was; what no tensor holds (strings, long doubles) stays with NumPy."""
         if self.device is None:
             return to_host(array)
         if isinstance(array, Rows):
@@ -206,15 +200,15 @@ class Rows:
     Nothing works in place on them: they may be the user's own tensor.
     """
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: Tensor) -> None:
         self.tensor, self.device = tensor, tensor.device
         self.shape, self.ndim = tuple(tensor.shape), tensor.ndim
         self.dtype = dtype_of(tensor)
-        self.given: Any = tensor  # what the user gave: the columns of a frame have names
+        self.original: Any = tensor  # what the user gave: the columns of a frame have names
 
     @classmethod
-    def put(cls, X: Any, device: Any) -> Rows:
-        """X on the device: an ndarray, CSR, which becomes dense there, or what is there already and is not copied."""
+    def put(cls, X: MatrixLike, device: Device) -> Rows:
+        """Put X on the device: CSR becomes dense, and what is there already is not copied."""
         library = torch()
         if isinstance(X, Rows):
             return X if X.device == device else cls(X.tensor.to(device))
@@ -228,7 +222,7 @@ class Rows:
                 return cls(dense)
             return cls(readable(put(X, device)).contiguous())
 
-    def __getitem__(self, rows: Any) -> Rows:
+    def __getitem__(self, rows: slice | Index | Mask) -> Rows:
         return Rows(picked(self.tensor, rows))
 
     def __len__(self) -> int:
@@ -238,7 +232,7 @@ class Rows:
         return np.asarray(to_host(self.tensor))
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        """NumPy would otherwise make an array of one object of it, in silence."""
+        """Refuse: NumPy would silently make an array of one object of it."""
         raise TypeError("These rows are on a device: code that needs them on the host must ask for host().")
 
     def centre(self) -> NDArray[Any]:
@@ -261,7 +255,7 @@ class Rows:
         return second if second > 1e-28 * first * first else 0.0  # of a constant X: rounding
 
     def check(self, name: str, squared: bool = True) -> None:
-        """Finite, and not too large to square, if they will be; scikit-learn's words for what is not finite."""
+        """Refuse what is not finite, in scikit-learn's words, or too large to square."""
         low, high = (float(edge) for edge in self.tensor.aminmax())
         if not np.isfinite([low, high]).all():
             nan = np.isnan(low) or np.isnan(high)  # aminmax hands NaN on
@@ -269,10 +263,10 @@ class Rows:
             raise ValueError(f"Input X contains {kind}.\n{name} does not accept missing values encoded as NaN.")
         largest = max(-low, high)
         if squared and largest > float(np.finfo(self.dtype).max) ** (1.0 / 3.0):
-            raise ValueError(too_large(largest, self.dtype))
+            raise ValueError(too_large_message(largest, self.dtype))
 
-    def _over(self, task: Callable[[slice, Any], Any]) -> list[Any]:
-        """task(where, rows) of some rows at a time: a copy of its own, in float64."""
+    def _over(self, task: Callable[[slice, Tensor], Any]) -> list[Any]:
+        """Call task(where, rows) with some rows at a time, copied to float64."""
         step = max(1, entries_of_a_pass(self.device) // max(1, self.shape[1]))
         with enough_memory(self.device, f"a pass over {self.shape[0]} rows of {self.shape[1]} columns"):
             return [
@@ -281,29 +275,29 @@ class Rows:
             ]
 
 
-def picked(tensor: Any, rows: Any) -> Any:
+def picked(tensor: Tensor, rows: slice | Index | Mask) -> Tensor:
     """Rows of a tensor, by indices as NumPy takes them."""
     if isinstance(rows, slice):
         return tensor[rows]
-    rows = np.asarray(rows)
-    rows = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64, copy=False)
-    if rows.size and rows.min() < 0:  # from the end, which torch does not know here
-        rows = np.where(rows < 0, rows + tensor.shape[0], rows)
-    with enough_memory(tensor.device, f"{rows.size} rows of {tensor.shape[1]} columns"):
-        return tensor.index_select(0, put(rows, tensor.device))
+    index: NDArray[Any] = np.asarray(rows)
+    index = np.flatnonzero(index) if index.dtype == bool else index.astype(np.int64, copy=False)
+    if index.size and index.min() < 0:  # from the end, which torch does not know here
+        index = np.where(index < 0, index + tensor.shape[0], index)
+    with enough_memory(tensor.device, f"{index.size} rows of {tensor.shape[1]} columns"):
+        return tensor.index_select(0, put(index, tensor.device))
 
 
-# Memory, and the words for what is refused
+# Memory, and error messages
 
 
-def too_large(largest: float, dtype: Any) -> str:
+def too_large_message(largest: float, dtype: DTypeLike) -> str:
     return (
         f"X has values up to {largest:.1e}, too large to square in {dtype}: "
         "scale the features first, for example with sklearn.preprocessing.StandardScaler."
     )
 
 
-def free_memory(device: Any) -> int:
+def free_memory(device: Device) -> int:
     """Bytes that may be taken there, with those that torch holds without using them."""
     if device.type != "cuda":
         return 1 << 34
@@ -311,12 +305,12 @@ def free_memory(device: Any) -> int:
     return int(cuda.mem_get_info(device)[0] + cuda.memory_reserved(device) - cuda.memory_allocated(device))
 
 
-def entries_of_a_pass(device: Any) -> int:
-    """How many entries of X a pass may have in float64 at a time, and some copies of them."""
+def entries_of_a_pass(device: Device) -> int:
+    """How many entries of X a pass may take at a time, in float64 and with some copies."""
     return min(PASS, max(LEAST_PASS, free_memory(device) // 32))
 
 
-def is_short(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that memory ran out: torch's own, or what CUDA, cuBLAS and Triton raise past it."""
     words = ("out of memory", "ALLOC_FAILED")
     return isinstance(error, torch().cuda.OutOfMemoryError) or (
@@ -324,12 +318,12 @@ def is_short(error: BaseException) -> bool:
     )
 
 
-def release(device: Any) -> None:
+def release(device: Device) -> None:
     if device.type == "cuda":
         torch().cuda.empty_cache()
 
 
-def too_little(device: Any, what: str) -> str:
+def memory_message(device: Device, what: str) -> str:
     return (
         f"{device} has {free_memory(device) / 1e9:.2g} GB of memory left, too little for {what}: "
         "free some there, take fewer rows, or compute on the CPU (device='cpu')."
@@ -337,13 +331,13 @@ def too_little(device: Any, what: str) -> str:
 
 
 @contextmanager
-def enough_memory(device: Any, what: str) -> Iterator[None]:
-    """Our own words where memory runs out: torch's do not say what was too large."""
+def enough_memory(device: Device, what: str) -> Iterator[None]:
+    """Say what was too large where memory runs out, as torch does not."""
     try:
         yield
         return
     except RuntimeError as error:
-        if not is_short(error):
+        if not is_out_of_memory(error):
             raise
     release(device)
-    raise MemoryError(too_little(device, what))
+    raise MemoryError(memory_message(device, what))

@@ -1,7 +1,7 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
 """K(A, B)·V on CUDA in one kernel: distances by tensor cores, exp, and sums, without writing a tile of K.
 
-Only `_products.dot` comes here, for the RBF kernel on float32 points. With x̂ = √(2γ·log₂e)·x,
+Only `products.dot` comes here, for the RBF kernel on float32 points. With x̂ = √(2γ·log₂e)·x,
 
     Σ_b K(a, b) v_b = 2^(−‖â‖²/2) · Σ_b 2^(â·b̂) · w_b,    w_b = v_b · 2^(−‖b̂‖²/2),
 
@@ -28,9 +28,10 @@ import warnings
 from dataclasses import dataclass
 from functools import cache
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 
-from .arrays import PASS, is_short
+from .._util.typing import Device, Tensor
+from .arrays import PASS, is_out_of_memory, torch
 
 try:
     import triton
@@ -40,11 +41,11 @@ except ImportError:  # `_works` says so, and the plain path is taken
     triton = tl = None
     OutOfResources = MemoryError
 
-    def jit(function=None, **options):  # type: ignore[no-redef]
+    def jit(function=None, **options):  # type: ignore[no-redef]  # stands in for Triton's
         return function or jit
 
 
-__all__ = ["available", "dot", "supports"]
+PreparedPoints: TypeAlias = Any  # `products.DevicePoints`, or whatever has their n, d, left, device and cache
 
 SMALL = 1 << 22  # kernel values below which compiling costs more than the plain path takes
 COLUMNS = 16  # of V, at most: each takes a pass
@@ -85,13 +86,11 @@ mov.b32 $3, i;
 """
 
 
-def available(device: Any) -> bool:
+def available(device: Device) -> bool:
     """Whether the fused kernel is made for it: a device of NVIDIA's, from capability 8.0."""
     if device.type != "cuda":
         return False
-    import torch
-
-    return torch.version.cuda is not None and _capability(device) >= 8  # ROCm's devices are called "cuda", too
+    return torch().version.cuda is not None and _properties(device).major >= 8  # ROCm's devices are called "cuda", too
 
 
 def supports(kernel_name: str, d: int) -> bool:
@@ -99,20 +98,11 @@ def supports(kernel_name: str, d: int) -> bool:
     return kernel_name == "rbf" and 1 <= d <= 1 << 13
 
 
-def dot(kernel: Any, A: Any, B: Any, V: Any, shift: float, precision: str) -> Any:
-    """K(A, B)·V in float64 on the device, or None where the plain path is to be taken.
+def dot(A: PreparedPoints, B: PreparedPoints, V: Tensor, shift: float, precision: str) -> Tensor | None:
+    """K(A, B)·V in float64 for float32 points of an RBF kernel, or None where the plain path is to be taken.
 
-    Parameters
-    ----------
-    kernel : RBF
-    A, B : _products.Points, float32
-    V : tensor of shape (q,) or (q, k)
-    shift : float
-        What to take off K before it is summed, and to add to the sums; "high" is taken then.
-    precision : "fast" or "high"
+    A shift is taken off K before it is summed, and added to the sums again; the precision is "high" then.
     """
-    import torch
-
     columns = 1 if V.ndim == 1 else V.shape[1]
     if not 1 <= columns <= COLUMNS or A.n * B.n < SMALL:
         return None
@@ -120,14 +110,14 @@ def dot(kernel: Any, A: Any, B: Any, V: Any, shift: float, precision: str) -> An
     if (A.device, A.d, high) in _beyond:
         return None
     try:
-        with torch.cuda.device(A.device):
+        with torch().cuda.device(A.device):
             if _works(A.device):
                 out = _product(A, B, V.reshape(B.n, columns).T, high, shift)
     except (OutOfResources, RuntimeError) as error:
         if isinstance(error, OutOfResources):
             _beyond.add((A.device, A.d, high))
-            _say_slow(A.device, error)
-        elif not is_short(error):
+            _warn_slow(A.device, error)
+        elif not is_out_of_memory(error):
             raise
         for points in (A, B):
             points.cache.clear()  # the plain path may need the room
@@ -138,46 +128,33 @@ _beyond: set[Any] = set()  # (device, columns, high) whose kernels take more sha
 
 
 @cache
-def _capability(device: Any) -> int:
-    import torch
-
-    return int(torch.cuda.get_device_capability(device)[0])
+def _properties(device: Device) -> Any:
+    return torch().cuda.get_device_properties(device)
 
 
 @cache
-def _shared_memory(device: Any) -> int:
-    """Bytes that a program may have: 227 KB on an H100, 163 on an A100, 99 on smaller cards."""
-    import torch
-
-    properties = torch.cuda.get_device_properties(device)
-    return int(getattr(properties, "shared_memory_per_block_optin", ROOM))
-
-
-@cache
-def _works(device: Any) -> bool:
-    """Whether Triton compiles and runs here, by a small product; one warning where it does not."""
-    import torch
-
+def _works(device: Device) -> bool:
+    """Whether Triton compiles and runs a small product here; warn once where it does not."""
     try:
         if triton is None:
             raise ImportError("it is not installed")
-        x = torch.linspace(-1.0, 1.0, 300, dtype=torch.float32, device=device)
-        left = torch.zeros((300, 4), dtype=torch.float32, device=device)
+        x = torch().linspace(-1.0, 1.0, 300, dtype=torch().float32, device=device)
+        left = torch().zeros((300, 4), dtype=torch().float32, device=device)
         left[:, 0] = x
         points = SimpleNamespace(n=300, d=1, left=left, device=device, cache={})
-        found = _product(points, points, torch.ones((1, 300), dtype=torch.float32, device=device), True)
-        wanted = torch.exp(-0.5 * (x[:, None] - x).double().square()).sum(dim=1)
+        found = _product(points, points, torch().ones((1, 300), dtype=torch().float32, device=device), True)
+        wanted = torch().exp(-0.5 * (x[:, None] - x).double().square()).sum(dim=1)
         if not float((found / wanted - 1.0).abs().max()) < 1e-4:
             raise RuntimeError("its sums are wrong")
     except Exception as error:  # whatever the reason, there is the plain path
-        if is_short(error):  # which says nothing of Triton
+        if is_out_of_memory(error):  # which says nothing of Triton
             raise
-        _say_slow(device, error)
+        _warn_slow(device, error)
         return False
     return True
 
 
-def _say_slow(device: Any, error: Exception) -> None:
+def _warn_slow(device: Device, error: Exception) -> None:
     reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
     warnings.warn(
         f"Kernel products on {device} take some ten times as long as they could, since Triton does not work here: "
@@ -226,53 +203,51 @@ class _Plan:
 class _Halves:
     """Rows of points as one or two halves, with −‖x̂‖²/2 in float64, padded with zeros."""
 
-    rows: Any
-    norms: Any
-    factors: Any  # 2^norms
+    rows: Tensor
+    norms: Tensor
+    factors: Tensor  # 2^norms
     reach: float  # the largest ‖x̂‖²/2
 
     @classmethod
-    def of(cls, left: Any, d: int, high: bool) -> _Halves:
-        import torch
-
+    def of(cls, left: Tensor, d: int, high: bool) -> _Halves:
         wide, n = _Plan.of(d, high).wide, left.shape[0]
         room = PAD * -(-n // PAD)
-        rows = torch.empty((room, 2 * wide if high else wide), dtype=torch.float16, device=left.device)
-        norms = torch.empty(room, dtype=torch.float64, device=left.device)
+        rows = torch().empty((room, 2 * wide if high else wide), dtype=torch().float16, device=left.device)
+        norms = torch().empty(room, dtype=torch().float64, device=left.device)
         span = triton.next_power_of_2(wide)
         some = max(1, min(64, 4096 // span))
         _prepare[(room // some,)](
             left, rows, norms, n, d, left.stride(0), math.sqrt(math.log2(math.e)), span, wide, high, some, **FUSED
         )
-        return cls(rows, norms, torch.exp2(norms[:n]), -float(norms.min()))
+        return cls(rows, norms, torch().exp2(norms[:n]), -float(norms.min()))
 
     @classmethod
-    def cached(cls, points: Any, high: bool) -> _Halves:
+    def cached(cls, points: PreparedPoints, high: bool) -> _Halves:
         name = ("halves", high)
         if name not in points.cache:
             points.cache[name] = cls.of(points.left, points.d, high)
         return points.cache[name]
 
 
-def _product(A: Any, B: Any, V: Any, high: bool, shift: float = 0.0) -> Any:
+def _product(A: PreparedPoints, B: PreparedPoints, V: Tensor, high: bool, shift: float = 0.0) -> Tensor | None:
     """K(A, B)·Vᵀ, transposed; with a shift in "high" only."""
-    import torch
-
     left, right = _Halves.cached(A, high), _Halves.cached(B, high)
     if not (left.reach <= FAR and right.reach <= FAR):  # or not a number
         return None
     far = shift != 0.0 or max(left.reach, right.reach) > (NEAR if high else NEAR_FAST)
     if far and not high:
         return _product(A, B, V, True)
-    plan = _Plan.of(A.d, high, _shared_memory(A.device))
+    card = _properties(A.device)
+    # Bytes that a program may have: 227 KB on an H100, 163 on an A100, 99 on smaller cards.
+    plan = _Plan.of(A.d, high, getattr(card, "shared_memory_per_block_optin", ROOM))
     count, q = V.shape[0], right.rows.shape[0]
-    W = torch.zeros((count, q), dtype=torch.float32, device=V.device)
+    W = torch().zeros((count, q), dtype=torch().float32, device=V.device)
     top = V.abs().amax(dim=1, keepdim=True).double()  # so that no part of a sum leaves float32, whatever V's unit
-    top = torch.where(top > 0.0, top, 1.0)
+    top = torch().where(top > 0.0, top, 1.0)
     W[:, : B.n] = V / top if far else V / top * right.factors
     tiles = -(-A.n // plan.rows)
-    parts, per = _split(tiles, q, plan.columns, _processors(A.device))
-    sums = torch.empty((count, parts, A.n), dtype=torch.float32, device=V.device)
+    parts, per = _split(tiles, q, plan.columns, card.multi_processor_count)
+    sums = torch().empty((count, parts, A.n), dtype=torch().float32, device=V.device)
     grid, options = (tiles, parts, count), {"num_warps": plan.warps, "num_stages": plan.stages, **FUSED}
     given = (left.rows, right.rows, left.norms, right.norms, W, sums, A.n, q, per, float(shift))
     how = (high, far, shift != 0.0, plan.rows, plan.columns)
@@ -284,15 +259,13 @@ def _product(A: Any, B: Any, V: Any, high: bool, shift: float = 0.0) -> Any:
     out = _added(sums).mul_(top)
     if not far:
         out.mul_(left.factors)
-    return out.add_(shift * V.sum(dim=1, keepdim=True, dtype=torch.float64)) if shift else out
+    return out.add_(shift * V.sum(dim=1, keepdim=True, dtype=torch().float64)) if shift else out
 
 
-def _added(sums: Any) -> Any:
+def _added(sums: Tensor) -> Tensor:
     """Σ over the parts in float64, in their order; for `sum` torch would first copy all of them in float64."""
-    import torch
-
     if sums.numel() <= PASS:
-        return sums.sum(dim=1, dtype=torch.float64)
+        return sums.sum(dim=1, dtype=torch().float64)
     out = sums[:, 0].double()
     for part in range(1, sums.shape[1]):
         out += sums[:, part]
@@ -300,17 +273,10 @@ def _added(sums: Any) -> Any:
 
 
 def _split(tiles: int, q: int, columns: int, processors: int) -> tuple[int, int]:
-    """Into how many parts to cut the columns, and how long: few rows leave processors without work."""
+    """How many parts to cut the columns into, and how long these are: few rows leave processors without work."""
     parts = max(-(-q // LONGEST), min(-(-SHARES * processors // tiles), q // (32 * columns)), 1)
     per = columns * -(-q // (columns * parts))
     return -(-q // per), per
-
-
-@cache
-def _processors(device: Any) -> int:
-    import torch
-
-    return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
 # --- on the device ---

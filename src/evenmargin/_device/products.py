@@ -1,6 +1,6 @@
 """Rows made ready for a kernel on a device, and K(A, B)·V and K(A, B) in tiles.
 
-    Points        rows made ready
+    DevicePoints        rows made ready
     dot, block    K(A, B)·V and K(A, B), whole
     over_tiles    what both are made of: tiles shrink where memory is short
 
@@ -11,13 +11,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from threading import Lock
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from .._util.typing import Floats
+from .._util.threads import SharedContext
+from .._util.typing import AnyArray, Device, Floats, Index, Tensor
 from .arrays import (
     PASS,
     Rows,
@@ -25,48 +26,32 @@ from .arrays import (
     enough_memory,
     entries_of_a_pass,
     free_memory,
-    is_short,
+    is_out_of_memory,
     is_tensor,
+    memory_message,
     picked,
     put,
     release,
-    too_little,
     torch,
     zeros,
 )
-
-__all__ = [
-    "PRECISIONS", "Points", "block", "copied", "dot", "minus_l1", "outer_product", "over_tiles", "padded",
-    "plain_float32", "row_squares",
-]  # fmt: skip
 
 TILE = PASS  # entries of a tile, at most: 64 MB in float32, about the second-level cache of a large GPU
 LEAST = 1 << 14  # entries of a tile below which there is no point in going on
 PRECISIONS = (None, "high", "fast")
 
+DeviceKernel: TypeAlias = Any  # a settled `kernels.Kernel`, which is of a layer above
 
-class Points:
+
+class DevicePoints:
     """Rows made ready for a kernel, on their device; `kernels.Points` is the same on the host.
 
-    Parameters
-    ----------
-    kernel : a settled kernel
-    rows : Rows
-    dtype : of the prepared rows
-    centre : ndarray of shape (d,) or None
-        What to subtract; both sides of a product need the same.
-
-    Attributes
-    ----------
-    left : tensor of shape (n, d + extra)
-        The left side of products: scaled columns, then the kernel's extra ones. It
-        views `store`, whose rows start at multiples of 16 bytes.
-    cache : dict
-        What a fused kernel has made of these rows, for the next product; so nothing
-        writes to `store` after the first one.
+    `left`, the left side of products, has the scaled columns, less a centre that both sides need to share, and then
+    the kernel's extra ones. It is a view into `store`, whose rows start at multiples of 16 bytes. `cache` is what a
+    fused kernel has made of these rows, for the next product; so nothing writes to `store` after the first one.
     """
 
-    def __init__(self, kernel: Any, rows: Rows, dtype: Any, centre: Floats | None = None) -> None:
+    def __init__(self, kernel: DeviceKernel, rows: Rows, dtype: DTypeLike, centre: Floats | None = None) -> None:
         store = padded(rows.shape[0], rows.shape[1] + kernel.extra, dtype, rows.device)
         self._hold(kernel, store, rows.shape[1], centre)
         middle = None if centre is None else put(centre, self.device, np.float64)
@@ -79,20 +64,20 @@ class Points:
                 self.left[i : i + step, : self.d] = some
                 kernel.complete(self.left[i : i + step], self.d)
 
-    def _hold(self, kernel: Any, store: Any, d: int, centre: Floats | None) -> None:
+    def _hold(self, kernel: DeviceKernel, store: Tensor, d: int, centre: Floats | None) -> None:
         self.kernel, self.store, self.d, self.centre = kernel, store, d, centre
         self.n, self.width, self.device = int(store.shape[0]), d + kernel.extra, store.device
         self.dtype = dtype_of(store)
         self.left = store[:, : self.width]
         self.cache: dict[Any, Any] = {}
 
-    def like(self, store: Any) -> Points:
+    def like(self, store: Tensor) -> DevicePoints:
         """Other rows made ready in the same way, by their storage."""
-        points = object.__new__(Points)
+        points = object.__new__(DevicePoints)
         points._hold(self.kernel, store, self.d, self.centre)
         return points
 
-    def take(self, rows: Any) -> Points:
+    def take(self, rows: slice | Index) -> DevicePoints:
         """Some of the rows: a slice (not copied), or a NumPy array of indices."""
         return self.like(picked(self.store, rows))
 
@@ -100,32 +85,32 @@ class Points:
         return self.kernel.flip(self.left[rows])
 
 
-def padded(n: int, width: int, dtype: Any, device: Any) -> Any:
-    """Room for n prepared rows that start at multiples of 16 bytes."""
+def padded(n: int, width: int, dtype: DTypeLike, device: Device) -> Any:
+    """Zeros for n prepared rows that start at multiples of 16 bytes."""
     per = 16 // np.dtype(dtype).itemsize
     return zeros((n, -(-width // per) * per), device, dtype, f"{n} rows of {width} columns")
 
 
-# What a kernel needs beside the functions of one name
+# What kernels need beside the functions that NumPy and torch name alike
 
 
-def copied(array: Any) -> Any:
+def copied(array: AnyArray) -> Any:
     return array.clone() if is_tensor(array) else array.copy()
 
 
-def row_squares(array: Any) -> Any:
+def row_squares(array: AnyArray) -> Any:
     """‖·‖² of each row, in float64."""
     if is_tensor(array):
         return array.double().square().sum(dim=1)
     return np.einsum("ij,ij->i", array, array, dtype=np.float64)
 
 
-def outer_product(left: Any, right: Any, out: Any) -> Any:
+def outer_product(left: AnyArray, right: AnyArray, out: AnyArray) -> Any:
     """left · rightᵀ."""
     return torch().mm(left, right.T, out=out) if is_tensor(left) else np.dot(left, right.T, out=out)
 
 
-def minus_l1(left: Any, right: Any, out: Any) -> Any:
+def minus_l1(left: Tensor, right: Tensor, out: Tensor) -> Any:
     """−Σ_k |a_k − b_k| for all pairs of rows of two tensors."""
     return torch().neg(torch().cdist(left, right, p=1.0), out=out)
 
@@ -134,7 +119,13 @@ def minus_l1(left: Any, right: Any, out: Any) -> Any:
 
 
 def dot(
-    kernel: Any, A: Points, B: Points, V: Any, shift: float = 0.0, wide: bool = True, precision: str | None = None
+    kernel: DeviceKernel,
+    A: DevicePoints,
+    B: DevicePoints,
+    V: Tensor,
+    shift: float = 0.0,
+    wide: bool = True,
+    precision: str | None = None,
 ) -> Any:
     """K(A, B)·V on the device, V a tensor (q,) or (q, k) of the points' dtype; the parameters are `kernel_dot`'s.
 
@@ -152,7 +143,7 @@ def dot(
         out += (shift * V.sum(dim=0, dtype=library.float64)).to(out.dtype)
     times = library.mv if V.ndim == 1 else library.mm
 
-    def task(i: slice, j: slice, room: Any) -> None:
+    def task(i: slice, j: slice, room: Tensor) -> None:
         tile = _tile(kernel, A.left[i], B.right(j), room)
         if shift:
             tile.sub_(shift)
@@ -162,28 +153,28 @@ def dot(
     return out
 
 
-def block(kernel: Any, A: Points, B: Points) -> Any:
-    """K(A, B), whole, on the device."""
+def block(kernel: DeviceKernel, A: DevicePoints, B: DevicePoints) -> Any:
+    """The whole of K(A, B) on the device."""
     with enough_memory(A.device, f"{A.n} × {B.n} kernel values"), plain_float32(A.device):
         out = torch().empty((A.n, B.n), dtype=A.left.dtype, device=A.device)
         if A.n * B.n <= TILE:
             return _tile(kernel, A.left, B.right(slice(None)), out)
 
-    def task(i: slice, j: slice, room: Any) -> None:
+    def task(i: slice, j: slice, room: Tensor) -> None:
         out[i, j] = _tile(kernel, A.left[i], B.right(j), room)
 
     over_tiles(A, B, task)
     return out
 
 
-def _tile(kernel: Any, left: Any, right: Any, room: Any) -> Any:
+def _tile(kernel: DeviceKernel, left: Tensor, right: Tensor, room: Tensor) -> Any:
     tile = kernel.combine(left, right, lambda size, dtype: room.view(-1))
     kernel.apply(tile)
     return tile
 
 
-def over_tiles(A: Points, B: Points, task: Callable[[slice, slice, Any], None]) -> None:
-    """The task for every tile, columns within rows, with room for the tile.
+def over_tiles(A: DevicePoints, B: DevicePoints, task: Callable[[slice, slice, Tensor], None]) -> None:
+    """Call task(rows, columns, room) for every tile, columns within rows, where `room` is memory for the tile.
 
     A tile that memory is too short for is done in halves, and so are those after
     it. Rows are halved, not columns, so that sums keep their order. A task that
@@ -206,14 +197,14 @@ def over_tiles(A: Points, B: Points, task: Callable[[slice, slice, Any], None]) 
                 task(slice(start, stop), columns, room[:size].view(stop - start, -1))
                 return
             except RuntimeError as error:
-                if not is_short(error):
+                if not is_out_of_memory(error):
                     raise
                 last = stop - start == 1 or size <= LEAST
             # Past the handler: while it runs, the traceback keeps tensors alive.
             room, limit = None, size // 2
             release(A.device)
             if last:
-                raise MemoryError(too_little(A.device, f"tiles of {A.n} × {B.n} kernel values"))
+                raise MemoryError(memory_message(A.device, f"tiles of {A.n} × {B.n} kernel values"))
         middle = (start + stop) // 2
         attempt(start, middle, columns)
         attempt(middle, stop, columns)
@@ -235,15 +226,17 @@ def _columns(rows: int, columns: int, width: int, limit: int) -> int:
     return max(1, min(columns, wanted, limit // width))
 
 
-def _fused(kernel: Any, A: Points, B: Points, V: Any, shift: float, precision: str | None) -> Any:
+def _fused(
+    kernel: DeviceKernel, A: DevicePoints, B: DevicePoints, V: Tensor, shift: float, precision: str | None
+) -> Any:
     """The product by the fused kernel, or None where there is none for this case."""
     engine = _engine(A.device)
     if engine is None or A.dtype != np.float32 or not vars(type(kernel)).get("fused"):
         return None  # `fused` is not inherited: a subclass may have changed the map
-    return engine.dot(kernel, A, B, V, shift, precision or "high") if engine.supports(kernel.name, A.d) else None
+    return engine.dot(A, B, V, shift, precision or "high") if engine.supports(kernel.name, A.d) else None
 
 
-def _engine(device: Any) -> Any:
+def _engine(device: Device) -> Any:
     """The module of the fused kernel, where the device allows it."""
     if device.type != "cuda":
         return None
@@ -252,12 +245,12 @@ def _engine(device: Any) -> Any:
     return fused if fused.available(device) else None
 
 
-# Products in float32 as such
+# Products in true float32
 
 
 @contextmanager
-def plain_float32(device: Any) -> Iterator[None]:
-    """Products in float32 as such: a user may have let torch round their factors, by tf32 or autocast."""
+def plain_float32(device: Device) -> Iterator[None]:
+    """Multiply in true float32: a user may have let torch round their factors, by tf32 or autocast."""
     with torch().autocast(device.type, enabled=False), _tf32:  # the first is a thread's own, the second is not
         yield
 
@@ -290,25 +283,4 @@ def _without_tf32() -> Iterator[None]:
                 place.fp32_precision = precision
 
 
-class _Shared:
-    """A context that is one for all threads: the first one in opens it, the last one out closes it."""
-
-    def __init__(self, context: Callable[[], AbstractContextManager[None]]) -> None:
-        self.context, self.lock, self.inside = context, Lock(), 0
-        self.opened: AbstractContextManager[None] | None = None
-
-    def __enter__(self) -> None:
-        with self.lock:
-            if self.inside == 0:
-                self.opened = self.context()
-                self.opened.__enter__()
-            self.inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self.lock:
-            self.inside -= 1
-            if self.inside == 0 and self.opened is not None:
-                self.opened.__exit__(None, None, None)
-
-
-_tf32 = _Shared(_without_tf32)
+_tf32 = SharedContext(_without_tf32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from sklearn.utils.validation import (
 from sklearn.utils.validation import _get_feature_names as feature_names
 from sklearn.utils.validation import _num_samples as num_samples
 
-from .._device.arrays import Rows, to_host, too_large
+from .._device.arrays import Rows, to_host, too_large_message
 from .._util.typing import Array, Mask, MatrixLike, RandomState, VectorLike
 from .collections import refuse_dask
 from .entry import FLOATS, canonical, enter
@@ -58,6 +59,7 @@ __all__ = [
     "remember_columns",
     "safe_split",
     "seed_from",
+    "store_parameters",
     "validate_aside",
     "validate_parameters",
     "validate_rows",
@@ -66,6 +68,11 @@ __all__ = [
     "validate_training",
     "weight_name",
 ]
+
+
+def store_parameters(estimator: BaseEstimator, arguments: Mapping[str, Any]) -> None:
+    """Store the parameters of an estimator under their names, given the `locals()` of its `__init__`."""
+    vars(estimator).update({name: value for name, value in arguments.items() if name != "self"})
 
 
 def validate_parameters(estimator: BaseEstimator) -> None:
@@ -83,18 +90,18 @@ def remember_columns(estimator: BaseEstimator, names: list[Any] | None, width: i
 
 
 def check_same_kind(estimator: BaseEstimator, X: MatrixLike, attribute: str, method: str) -> None:
-    """scikit-learn's rule where dispatch is on: rows of the kind that `fit` had, and on the same device."""
+    """Where array API dispatch is on, refuse rows of another kind, or on another device, than those of `fit`."""
     if check_same_namespace is not None and not isinstance(X, Rows):
         check_same_namespace(X, estimator, attribute=attribute, method=method)
 
 
 def _check_on_device(estimator: BaseEstimator, X: Rows, reset: bool) -> None:
-    """As `check_array`: the shape here, the entries where they are."""
+    """Check rows on a device as `check_array` does on the host."""
     name = type(estimator).__name__
     if 0 in X.shape:
         what = "sample" if X.shape[0] == 0 else "feature"
         raise ValueError(f"Found array with 0 {what}(s) (shape={X.shape}) while a minimum of 1 is required by {name}.")
-    validate_data(estimator, X.given, reset=reset, skip_check_array=True)  # number and names of columns
+    validate_data(estimator, X.original, reset=reset, skip_check_array=True)  # number and names of columns
     X.check(name, squared=reset)
 
 
@@ -181,14 +188,10 @@ def validate_table_training(
         raise ValueError("Input y contains NaN or other missing values: leave these rows out.")
     if y.dtype.kind == "f" and np.isinf(y).any():
         raise ValueError("Input y contains infinity: leave these rows out.")
-    try:
-        check_classification_targets(y)
-        classes = np.unique(y)
-    except TypeError as error:
-        raise ValueError(f"The labels in y must be of one type, none of them missing ({error}).") from None
+    y = check_labels(y)
     weight = _training_weight(to_host(sample_weight), y.size)
     kept = weight > 0
-    rows, y, weight, classes = drop_weightless(np.arange(y.size), y, weight, classes)
+    rows, y, weight, classes = drop_weightless(np.arange(y.size), y, weight, np.unique(y))
     if rows.size < table.shape[0]:
         table = table.iloc[rows] if hasattr(table, "iloc") else table[rows]
     return table, y, weight, classes, kept
@@ -207,7 +210,7 @@ def validate_aside(
     check_consistent_length(X, y)
     unknown = sorted(set(y.tolist()) - set(classes.tolist()), key=str)
     if unknown:
-        raise ValueError(f"stopping: the rows set aside have labels {unknown} that the training rows have not.")
+        raise ValueError(f"stopping: the rows set aside have labels {unknown} that the training rows do not have.")
     return X, y
 
 
@@ -220,13 +223,13 @@ def check_magnitude(X: MatrixLike) -> None:
             return
     largest = max(float(entries.max()), -float(entries.min()))
     if largest > limit:
-        raise ValueError(too_large(largest, X.dtype))
+        raise ValueError(too_large_message(largest, X.dtype))
 
 
 def drop_weightless(
     X: MatrixLike, y: NDArray[Any], weight: Array, classes: NDArray[Any]
 ) -> tuple[Any, NDArray[Any], Array, NDArray[Any]]:
-    """Rows of weight 0 are no rows; the rest must hold two classes."""
+    """Leave out rows of weight 0; the rest must hold two classes."""
     keep = weight > 0
     if not keep.any():
         raise ValueError("All sample weights are zero: at least two rows of different classes need a weight above 0.")
@@ -261,7 +264,7 @@ def check_labels(y: VectorLike) -> NDArray[Any]:
 
 
 def check_weights(sample_weight: VectorLike, n: int) -> Array:
-    """One finite weight for each row, none below 0; 1 by default, and one number is that of every row."""
+    """One finite weight for each row, none below 0; the default is 1, and a single number is for every row."""
     if sample_weight is None:
         return np.ones(n)
     refuse_dask(sample_weight, "sample_weight")

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from .._util.typing import MatrixLike
 
-__all__ = ["is_dask", "refuse_dask"]
-
 
 def is_dask(X: MatrixLike) -> bool:
     """Whether X is a dask array, frame or series; other lazy objects of dask are refused, as their shape is unknown."""
@@ -24,7 +22,7 @@ def is_dask(X: MatrixLike) -> bool:
 
 
 def refuse_dask(X: MatrixLike, name: str = "X") -> None:
-    """Where rows must be in memory: a whole table is not loaded unasked. Labels and weights are where rows are."""
+    """Refuse a dask collection where rows must be in memory: a whole table is not loaded unasked."""
     if is_dask(X) and name != "X":
         raise TypeError(
             f"{name} is a dask {type(X).__name__}, and X is in memory: call {name}.compute(), or give X as a dask "

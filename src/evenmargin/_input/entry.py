@@ -1,7 +1,6 @@
-"""An estimator's door: rows come in as arrays or on a device, and results go out in kind.
+"""Where rows enter an estimator, and results leave it in the kind of array that the rows were.
 
-Behind it there are host arrays and `arrays.Rows` only. A user's kind of array, its
-device, and what becomes of it in a file are known here.
+Inside there are only arrays of the host and `arrays.Rows`, which are on a device.
 """
 
 from __future__ import annotations
@@ -17,11 +16,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array
 
 from .._device import arrays
-from .._device.arrays import Home, Rows, enough_memory, find_device, is_tensor, readable, to_host
-from .._util.typing import MatrixLike
+from .._device.arrays import Home, Rows, enough_memory, find_device, is_tensor, known_device, readable, to_host
+from .._util.typing import Device, MatrixLike
 from .collections import refuse_dask
-
-__all__ = ["FLOATS", "Portable", "canonical", "enter", "in_kind", "kind_of", "on_device"]
 
 FLOATS = (np.float64, np.float32)
 
@@ -30,11 +27,7 @@ FLOATS = (np.float64, np.float32)
 
 
 def kind_of(X: MatrixLike) -> Home:
-    """What X is, so that results go back in kind: NumPy, or tensors on its device.
-
-    As scikit-learn has it, a tensor counts as one if array API dispatch is on; one on
-    a GPU always does.
-    """
+    """The kind of array that X is: NumPy, or tensors on its device (see `Home.of`)."""
     refuse_dask(X)
     dispatch = get_config()["array_api_dispatch"]
     if is_tensor(X):  # first: one on a GPU that requires its gradient raises when it is asked for its interface
@@ -48,24 +41,12 @@ def kind_of(X: MatrixLike) -> Home:
     return Home()
 
 
-def enter(X: MatrixLike, device: Any = None, plain: bool = False) -> tuple[Any, Home]:
-    """X as the inside takes it, a host array or `Rows` on a device, and what it was.
+def enter(X: MatrixLike, device: Device | str = None, plain: bool = False) -> tuple[Any, Home]:
+    """X as an array of the host or `Rows` on a device, and its `Home`, which converts results back.
 
-    Parameters
-    ----------
-    X : array-like, CSR matrix, frame, tensor or Rows
-        Rows have been through this door, in the fit of another estimator, and stay
-        where they are.
-    device : str, torch.device or None
-        None: where X is.
-    plain : bool
-        On the host whatever the device: for kernels that are a matrix or a function, and
-        for machines that have no other path.
-
-    Returns
-    -------
-    X, Home
-        `home.give(result)` hands a result back in kind.
+    Without a `device` that is where X is. With `plain` it is the host whatever the device: for kernels that are a
+    matrix or a function, and for machines that compute nowhere else. Rows have entered before, in the fit of another
+    estimator, and stay where they are.
     """
     place = None if device is None else find_device(device)
     if isinstance(X, Rows):
@@ -76,12 +57,12 @@ def enter(X: MatrixLike, device: Any = None, plain: bool = False) -> tuple[Any, 
     given = X = readable(X) if is_tensor(X) else X
     if plain or arrays.native(place):
         return to_host(X), home
-    if not is_tensor(X):  # frames and lists are read as ever; entries are looked at on the device
+    if not is_tensor(X):  # frames and lists are read as on the host; entries are looked at on the device
         X = check_array(X, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False)
     elif X.ndim != 2:
         raise ValueError(f"Expected 2D array, got {X.ndim}D tensor instead: rows and columns, as X.reshape(-1, 1) has.")
     rows = Rows.put(canonical(X) if issparse(X) else X, place)
-    rows.given = given
+    rows.original = given
     return rows, home
 
 
@@ -105,54 +86,45 @@ def on_device(estimator: BaseEstimator, X: MatrixLike, settings: Iterable[Mappin
     given = [X.device] if is_tensor(X) else []
     for params in (estimator.get_params(), *settings):
         given += [value for name, value in params.items() if name.split("__")[-1] == "device" and value is not None]
-    return any(not arrays.native(device) for device in map(_known, given))
-
-
-def _known(device: Any) -> Any:
-    """The device of a name; None where there is none, which a fit will say."""
-    try:
-        return find_device(device)
-    except (ValueError, ImportError):
-        return None
+    return any(not arrays.native(device) for device in map(known_device, given))
 
 
 # --- out ---
 
 
 @contextmanager
-def in_kind(estimator: BaseEstimator, home: Home) -> Iterator[None]:
-    """What a fit finds within, in kind; labels and names stay with NumPy.
+def stored_like_input(estimator: BaseEstimator, home: Home) -> Iterator[None]:
+    """Convert what a fit stores within to the kind of array that the rows were; labels and names stay with NumPy.
 
-    Where it fails, as when memory runs out, the estimator is what it was before.
+    Where that fails, as when memory runs out, the estimator is what it was before.
     """
     before = dict(vars(estimator))
     room = enough_memory(home.device, f"the arrays of {type(estimator).__name__}") if home.device else nullcontext()
     try:
         yield
         with room:
-            found = {name: home.give(value) for name, value in vars(estimator).items() if _is_found(name, value)}
+            results = {name: home.give(value) for name, value in vars(estimator).items() if _is_result(name, value)}
     except BaseException:
         vars(estimator).clear()
         vars(estimator).update(before)
         raise
-    vars(estimator).update(found)
+    vars(estimator).update(results)
 
 
-def _is_found(name: str, value: Any) -> bool:
+def _is_result(name: str, value: Any) -> bool:
     own = (name.startswith("_") or name.endswith("_")) and name not in ("classes_", "feature_names_in_")
     return own and isinstance(value, np.ndarray | Rows)
 
 
-class Portable:
-    """Tensors among an estimator's attributes travel as NumPy arrays, whether pickled, copied or saved.
+class Portable(BaseEstimator):
+    """An estimator whose tensors travel as NumPy arrays, whether it is pickled, copied or saved.
 
-    They are tensors again where their device can be had. Elsewhere (no GPU, a forked
-    process, no memory left) they stay with NumPy, so that a machine fitted on a GPU
-    predicts without one.
+    They are tensors again where their device can be had. Elsewhere (no GPU, a forked process, no memory left) they stay
+    with NumPy, so that a machine fitted on a GPU predicts without one.
     """
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        state: dict[str, Any] = super().__getstate__()
         homes = {name: str(value.device) for name, value in state.items() if is_tensor(value)}
         return {**state, **{name: to_host(state[name]) for name in homes}, "_homes": homes} if homes else state
 
@@ -160,5 +132,5 @@ class Portable:
         state = dict(state)
         homes = state.pop("_homes", {})
         with suppress(RuntimeError):  # of CUDA, which cannot be started in a fork, or is out of memory
-            state.update({name: Home.named(device).give(state[name]) for name, device in homes.items()})
-        super().__setstate__(state)  # type: ignore[misc]
+            state.update({name: Home(known_device(device)).give(state[name]) for name, device in homes.items()})
+        super().__setstate__(state)

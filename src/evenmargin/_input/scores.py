@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike
 
 from .._util.typing import Array, Mask
 
-__all__ = ["as_real", "finite_vector", "scores_of_two_classes"]
-
 
 def as_real(value: object) -> float:
     """The value as a float; NaN where it is not a real number."""

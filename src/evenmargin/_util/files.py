@@ -9,26 +9,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-__all__ = ["check_place", "replace_file", "replacing"]
-
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A binary file to write that takes the place of `path` when the block ends well.
+    """Open a binary file that replaces `path` when the block ends without an error.
 
     Until then it lies beside it under a hidden name. Where the block is left by an
     error, or Ctrl-C, it is removed, and what was at `path` stays as it was.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from evenmargin._util.files import replacing
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with replacing(Path(folder) / "figures.csv") as file:
-    ...         _ = file.write(b"a,b")
-    ...     [found.name for found in Path(folder).iterdir()]
-    ['figures.csv']
     """
     path = Path(os.path.realpath(path))  # a link stays a link
     if path.exists() and not path.is_file():

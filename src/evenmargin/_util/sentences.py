@@ -1,22 +1,13 @@
-"""Names in a sentence: those that were meant, or those that there are."""
+"""Names in a sentence: in quotes, and those that a misspelt one may stand for."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
 
-__all__ = ["hint", "near", "quoted"]
-
 
 def near(name: str, names: Iterable[str], most: int = 3) -> list[str]:
-    """Names that someone who wrote `name` may have meant.
-
-    Examples
-    --------
-    >>> from evenmargin._util.sentences import near
-    >>> near("Froud", ["amount", "fraud", "country"])
-    ['fraud']
-    """
+    """Names that someone who wrote `name` may have meant."""
     by_lower: dict[str, list[str]] = {}
     for other in names:
         by_lower.setdefault(other.lower().strip(), []).append(other)
@@ -25,14 +16,7 @@ def near(name: str, names: Iterable[str], most: int = 3) -> list[str]:
 
 
 def quoted(names: Iterable[object], most: int = 5) -> str:
-    """Names in quotes; of many the first, and how many more.
-
-    Examples
-    --------
-    >>> from evenmargin._util.sentences import quoted
-    >>> quoted("abcd", most=2)
-    "'a', 'b' and 2 more"
-    """
+    """Names in quotes; of many the first ones, and how many more there are."""
     listed = [repr(name) for name in names]
     shown, more = listed[:most], len(listed) - most
     if more > 0:
@@ -41,13 +25,6 @@ def quoted(names: Iterable[object], most: int = 5) -> str:
 
 
 def hint(name: str, names: Sequence[str]) -> str:
-    """Which columns there are, as far as that helps, to end a sentence.
-
-    Examples
-    --------
-    >>> from evenmargin._util.sentences import hint
-    >>> hint("Froud", ["amount", "fraud"]), hint("when", ["amount", "fraud"])
-    (": did you mean 'fraud'?", ": the table has 'amount' and 'fraud'.")
-    """
+    """The end of a sentence on a name that is not there: similar names, or those that there are."""
     meant = near(name, names)
     return f": did you mean {quoted(meant)}?" if meant else f": the table has {quoted(names, 10)}."

@@ -5,18 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ContextDecorator, contextmanager, nullcontext
 from functools import lru_cache
 from threading import Lock, local
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from threadpoolctl import ThreadpoolController
-
-_lock = Lock()
-_inside = 0  # how many fits run now: the first sets the limit, the last lifts it
-_before: list[tuple[Any, int]] = []
 
 
 @lru_cache(maxsize=1)
@@ -25,28 +21,49 @@ def _libraries() -> list[Any]:
 
 
 def _set(library: Any, threads: int) -> None:
-    """threadpoolctl (3.6 and later) lets only the first thread that asks change a shared limit; here any may."""
+    """Set the limit from any thread: threadpoolctl (3.6 and later) lets only the first one that asks."""
     getattr(library, "_real_set_num_threads", library.set_num_threads)(threads)
 
 
+class SharedContext(ContextDecorator):
+    """A context that is one for all threads: the first one in opens it, the last one out closes it."""
+
+    def __init__(self, context: Callable[[], AbstractContextManager[None]]) -> None:
+        self.context, self.lock, self.inside = context, Lock(), 0
+        self.opened: AbstractContextManager[None] | None = None
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if self.inside == 0:
+                self.opened = self.context()
+                self.opened.__enter__()
+            self.inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.inside -= 1
+            if self.inside == 0 and self.opened is not None:
+                self.opened.__exit__(None, None, None)
+
+
 @contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """BLAS sums in one order: with more threads it splits sums by their number."""
-    global _inside
-    with _lock:
-        if _inside == 0:
-            _before[:] = [(library, library.num_threads) for library in _libraries()]
-            for library, _ in _before:
-                _set(library, 1)
-        _inside += 1
+def _limited_blas() -> Iterator[None]:
+    before = [(library, library.num_threads) for library in _libraries()]
+    for library, _ in before:
+        _set(library, 1)
     try:
         yield
     finally:
-        with _lock:
-            _inside -= 1
-            if _inside == 0:
-                for library, threads in _before:
-                    _set(library, threads)
+        for library, threads in before:
+            _set(library, threads)
+
+
+_one_thread = SharedContext(_limited_blas)
+
+
+def one_blas_thread() -> SharedContext:
+    """Keep BLAS on one thread: it splits sums by the number of threads, which changes their last bits."""
+    return _one_thread
 
 
 class Workers:
@@ -60,7 +77,6 @@ class Workers:
         self.threads = available_cores() if threads is None else threads
         self._local = local()
         self._pool: ThreadPoolExecutor | None = None
-        self._blas: Any = None
 
     @classmethod
     def of(cls, workers: Workers | None, elements: int) -> AbstractContextManager[Workers]:
@@ -70,19 +86,18 @@ class Workers:
         return cls(1 if elements < 1_000_000 else None)
 
     def __enter__(self) -> Workers:
-        self._blas = one_blas_thread()
-        self._blas.__enter__()
+        _one_thread.__enter__()
         if self.threads > 1:
             self._pool = ThreadPoolExecutor(self.threads - 1)
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
-        self._blas.__exit__(None, None, None)
+        _one_thread.__exit__()
 
     def each(self, task: Callable[[int], None], items: Sequence[int]) -> None:
-        """Run the task for every item; threads, this one among them, take the next as they get free."""
+        """Run the task for every item; threads, this one among them, take the next as soon as they are free."""
         left = iter(list(items))  # taking from it is atomic
 
         def work() -> None:
@@ -104,7 +119,7 @@ class Workers:
         for other in others:
             other.result()
 
-    def buffer(self, size: int, dtype: Any) -> NDArray[Any]:
+    def buffer(self, size: int, dtype: DTypeLike) -> NDArray[Any]:
         """An array of this thread's own, used again in the next call."""
         held = getattr(self._local, "held", None)
         if held is None or held.nbytes < size * np.dtype(dtype).itemsize:
@@ -113,7 +128,7 @@ class Workers:
 
 
 def available_cores() -> int:
-    """Cores that this process may use; OMP_NUM_THREADS, which joblib sets in its workers, is heeded."""
+    """Cores that this process may use; OMP_NUM_THREADS, which joblib sets in its workers, is respected."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     asked = os.environ.get("OMP_NUM_THREADS", "")
     return min(cores, int(asked)) if asked.isdigit() and int(asked) > 0 else cores

@@ -1,4 +1,4 @@
-"""What signatures speak of, named once.
+"""Types of parameters and results, named once.
 
 `MatrixLike` and `VectorLike` stand for what users may give, which no type checker can name: arrays, lists, CSR
 matrices, frames, tensors, dask collections. What they become is checked where they enter (`_input`).
@@ -12,10 +12,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Array", "ClassWeight", "Floats", "Index", "Labels", "Mask", "MatrixLike", "RandomState", "Single", "VectorLike",
-]  # fmt: skip
-
 Array: TypeAlias = NDArray[np.float64]
 Single: TypeAlias = NDArray[np.float32]
 Floats: TypeAlias = NDArray[np.floating]
@@ -25,6 +21,12 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 MatrixLike: TypeAlias = Any
 VectorLike: TypeAlias = Any
+
+# torch is optional and slow to import, so that its types can only be named here.
+Tensor: TypeAlias = Any  # torch.Tensor
+Device: TypeAlias = Any  # torch.device; None where arrays are NumPy's
+AnyArray: TypeAlias = Any  # an array of NumPy or a tensor
+ArrayModule: TypeAlias = Any  # numpy or torch
 
 RandomState: TypeAlias = int | np.random.RandomState | None
 ClassWeight: TypeAlias = str | Mapping[Any, float] | Callable[[Array], Any] | None

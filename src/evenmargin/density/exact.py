@@ -32,7 +32,7 @@ def exact_on_host(points: Points, codes: Index, share: Array) -> Array:
         return _signed_sums(codes, share, lambda v, rows=None: _symmetric_sums(points, v, pool, rows))
 
 
-def exact_on_device(points: products.Points, codes: Index, share: Array) -> Array:
+def exact_on_device(points: products.DevicePoints, codes: Index, share: Array) -> Array:
     """The same on a device."""
 
     def sums(v: Array, rows: Index | None = None) -> Array:
@@ -43,7 +43,7 @@ def exact_on_device(points: products.Points, codes: Index, share: Array) -> Arra
 
 
 def _signed_sums(codes: Index, share: Array, sums: Callable[..., Array]) -> Array:
-    """From sums(v, rows), which is K·v over all rows or some.
+    """Signed sums from sums(v, rows), which is K·v over all rows or some.
 
     Up to two codes take one product with a vector of both signs. More take one
     with all rows, and one for the rows of each code among themselves.

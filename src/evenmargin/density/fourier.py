@@ -152,9 +152,9 @@ class _Angles:
 
     def __init__(self, X: arrays.Rows, centre: Any, waves: Floats) -> None:
         self.device = X.device
-        self.rows = products.Points(Linear(), X, waves.dtype, centre)
+        self.rows = products.DevicePoints(Linear(), X, waves.dtype, centre)
         columns = arrays.Rows.put(np.ascontiguousarray(waves.T), X.device)
-        self.columns = products.Points(Linear(), columns, waves.dtype)
+        self.columns = products.DevicePoints(Linear(), columns, waves.dtype)
 
     def put(self, numbers: NDArray[Any], dtype: Any = None) -> Any:
         return arrays.put(numbers, self.device, dtype)

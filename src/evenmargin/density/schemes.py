@@ -1,4 +1,4 @@
-"""What the schemes make of densities: weights, for all who have densities of rows."""
+"""The weights that the schemes make of densities."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from .._util.typing import Array
 
-__all__ = ["SCHEMES", "densities", "lost_among", "normalized", "scheme_name", "scheme_weights"]
+__all__ = ["SCHEMES", "classes_without_weight", "densities", "normalized", "scheme_name", "scheme_weights"]
 
 # In the order of the paper, which numbers them from 1.
 SCHEMES = ("sqrt", "density", "square", "inverse_sqrt", "inverse", "inverse_square", "same_class", "random")
@@ -22,7 +22,7 @@ def scheme_name(scheme: str | int) -> str:
 
 
 def densities(sums: Array, weight: Array, largest: float, *, one_class: bool) -> Array:
-    """Densities from sums over weights in units of the largest one.
+    """Densities from sums whose weights are in units of the largest one.
 
     A row of weight 0 has the density it would have if it were there once. Within one
     class a density is at least that of the row itself, which rounding may miss.
@@ -54,7 +54,7 @@ def normalized(found: Array, normalize: str | None, weight: Array) -> Array:
     return np.asarray(found / np.average(found, weights=weight))
 
 
-def lost_among(alive: Collection[Any], classes: list[Any]) -> list[Any]:
+def classes_without_weight(alive: Collection[Any], classes: list[Any]) -> list[Any]:
     """The classes without any row of a weight above 0, given those that have one."""
     if not alive:
         raise ValueError(

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
 from .._device import arrays, products
 from .._input.checks import (
@@ -29,21 +29,22 @@ from .._input.checks import (
     num_samples,
     remember_columns,
     seed_from,
+    store_parameters,
     validate_parameters,
     validate_training,
 )
 from .._input.collections import is_dask
-from .._input.entry import Portable, enter, in_kind
+from .._input.entry import Portable, enter, stored_like_input
 from .._util.typing import Array, Index, MatrixLike, VectorLike
 from ..kernels import RBF, Points, centre_of, reach
 from .exact import exact_on_device, exact_on_host
 from .fourier import draw_waves, fourier_on_device, fourier_on_host, precision_for
-from .schemes import SCHEMES, densities, lost_among, normalized, scheme_name, scheme_weights
+from .schemes import SCHEMES, classes_without_weight, densities, normalized, scheme_name, scheme_weights
 
 __all__ = ["DensityWeights", "density_weights", "fit_in_memory", "precision_for"]
 
 
-class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
+class DensityWeights(Portable):
     """Sample weights from the density around each row (generalized weighted loss, GWL).
 
     s_i = Σ_j exp(−γ‖x_i − x_j‖²) is large where many rows are close together. The
@@ -116,10 +117,8 @@ class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
     error of s_i is at most 1e-5, tested against float64 on standardised columns with
     gamma="scale". It grows with γ‖x‖², measured from the mean row, to 4e-4 at 800; beyond
     that, everything is in float64. The memory needed there is X, a copy of X in float32,
-    and tiles of 64 MB. The fused kernel for CUDA has no tiles. It holds X a third time,
-    as pairs of halves (4 bytes a number, the columns padded to 16 or more), some 30 bytes
-    for each row, and 4 bytes for each row and every 65 536 rows to be summed (more of
-    them for few rows, so that no processor idles).
+    and tiles of 64 MB. The fused kernel for CUDA takes a second such copy in place of tiles,
+    and some 30 bytes for each row.
 
     References
     ----------
@@ -167,13 +166,7 @@ class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
         random_state: int | np.random.RandomState | None = None,
         device: str | None = None,
     ) -> None:
-        self.scheme = scheme
-        self.gamma = gamma
-        self.normalize = normalize
-        self.method = method
-        self.n_components = n_components
-        self.random_state = random_state
-        self.device = device
+        store_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike = None, sample_weight: VectorLike = None) -> DensityWeights:
@@ -199,7 +192,7 @@ class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
             gone = self._fit_collection(X, y, sample_weight)
         else:
             X, home = enter(X, self.device)
-            with in_kind(self, home):
+            with stored_like_input(self, home):
                 gone = self._fit(X, y, sample_weight)
         if gone:
             warnings.warn(
@@ -233,7 +226,7 @@ class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
         if not signed:
             return []
         alive = np.unique(labels[(found > 0) & (weight > 0)]).tolist()
-        return lost_among(alive, np.unique(labels[weight > 0]).tolist())
+        return classes_without_weight(alive, np.unique(labels[weight > 0]).tolist())
 
     def _fit_collection(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> list[Any]:
         """The same of a dask collection."""
@@ -281,7 +274,7 @@ class DensityWeights(Portable, BaseEstimator):  # type: ignore[misc]
             sums, errors = approximate(X, centre, waves, codes, share)
             self.density_error_ = largest * errors
         elif on_device:
-            sums = exact_on_device(products.Points(kernel, X, dtype, centre), codes, share)
+            sums = exact_on_device(products.DevicePoints(kernel, X, dtype, centre), codes, share)
         else:
             sums = exact_on_host(Points(kernel, X, dtype, centre), codes, share)
         return densities(sums, weight, largest, one_class=not codes.any())

@@ -19,11 +19,11 @@ from sklearn.base import BaseEstimator
 from .._input.checks import check_is_fitted, check_weights
 from .._tables.distinct import rows_of_each
 from .._tables.encoder import as_table
-from .._util.typing import Index, MatrixLike, VectorLike
-from ._blocks import as_it_is, for_tasks, probe
+from .._util.typing import Array, Index, MatrixLike, VectorLike
+from ._blocks import for_tasks, over_frames, probe
 from ._engine import Engine, Parts, reduced
+from ._moments import added
 from ._partitions import (
-    Array,
     in_words,
     is_frame,
     label_pieces,
@@ -33,9 +33,7 @@ from ._partitions import (
     triples,
     two_dimensional,
 )
-from ._survey import Survey, merge_surveys, survey
-
-__all__ = ["TableSample", "assess_blocks", "sample_table"]
+from ._survey import FirstPass, Survey, merge_surveys, survey
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ def sample_table(X: MatrixLike, y: VectorLike, sample_weight: VectorLike, most: 
         limits = {label: _limit(quota, rows) for label, rows in found.counts.items()}
         names = list(X.columns) if is_frame(X) else None
         parts = triples(X, y, sample_weight).numbered(take, names, limits, seed)
-        taken: list[SampledPart] = engine.compute(reduced(parts, gathered))
+        taken: list[SampledPart] = engine.compute(reduced(parts, added))
     Survey(rows=1, faults=[(part.number, part.fault) for part in taken if part.fault]).check()
     return _sampled(taken, found, quota)
 
@@ -83,7 +81,7 @@ def sample_table(X: MatrixLike, y: VectorLike, sample_weight: VectorLike, most: 
 def tally(number: int, piece: tuple[Any, None, Any]) -> Survey:
     """The classes of one partition."""
     y, _, weight = piece
-    return survey(prepare(number, (np.zeros((len(y), 1)), y, weight), None, 1), 0, 0)
+    return survey(prepare(number, (np.zeros((len(y), 1)), y, weight), None, 1), FirstPass())
 
 
 def _limit(quota: int, rows: int) -> float:
@@ -107,10 +105,6 @@ def take(
     kept = np.flatnonzero((weight > 0) & (clock < limit[codes])) if codes.size else np.empty(0, np.intp)
     table = X.iloc[kept] if hasattr(X, "iloc") else X[kept]
     return [SampledPart(number, codes.size, table, labels[codes[kept]], weight[kept], clock[kept], kept)]
-
-
-def gathered(parts: list[list[SampledPart]]) -> list[SampledPart]:
-    return [taken for part in parts for taken in part]
 
 
 def _sampled(taken: list[SampledPart], found: Survey, quota: int) -> TableSample:
@@ -143,15 +137,11 @@ def assess_blocks(model: BaseEstimator, X: MatrixLike) -> Any:
     """`EvenMarginClassifier.assess`, lazily: a frame with the partitions of X, and its index if it has one."""
     check_is_fitted(model)
     if is_frame(X):
-        meta = model.assess(probe(model, X)).iloc[:0].set_axis(X._meta.index, axis=0)
-        return X.map_partitions(_assessed, as_it_is(model, X), meta, meta=meta, enforce_metadata=False)
+        return over_frames(model, "assess", X, model.assess(probe(model, X)).iloc[:0])
     X = two_dimensional(X)
     meta = model.assess(probe(model, X)).iloc[:0]
     return Parts.of(X).map(_assessed, for_tasks(model, X), meta).frame(meta)
 
 
 def _assessed(part: MatrixLike, model: BaseEstimator, meta: pd.DataFrame) -> pd.DataFrame:
-    if not part.shape[0]:
-        return meta
-    found = model.assess(part)
-    return found.set_axis(part.index, axis=0) if hasattr(part, "index") else found
+    return model.assess(part) if part.shape[0] else meta

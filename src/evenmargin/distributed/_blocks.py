@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -14,41 +14,44 @@ from sklearn.base import BaseEstimator
 from .._input.checks import check_is_fitted, check_weights
 from .._util.typing import Array, MatrixLike, VectorLike
 from ._engine import Engine, lazily, reduced
+from ._moments import added
 from ._partitions import in_words, is_frame, labels_of, triples, two_dimensional
 
-__all__ = ["as_it_is", "called_of_frame", "for_tasks", "over_blocks", "probe", "score_blocks"]
 
-
-def over_blocks(estimator: BaseEstimator, method: str, X: MatrixLike, like: NDArray[Any] | None = None) -> Any:
+def over_blocks(estimator: BaseEstimator, method: str, X: MatrixLike) -> Any:
     """`estimator.method` of every block: an array of (n,) or (n, columns), cut as X is.
 
-    `like` is an empty array of what comes out; by default two rows are tried, which also checks
-    the columns at once. How long the partitions of a frame are is not known, nor are the array's chunks then.
+    How long the partitions of a frame are is not known, nor are the array's chunks then.
     """
-    check_is_fitted(estimator)
-    frozen = as_it_is(estimator, X)
+    X = X if is_frame(X) else two_dimensional(X)
+    like = empty_result(estimator, method, X)
     if is_frame(X):
-        if like is None:
-            like = getattr(estimator, method)(probe(estimator, X))[:0]
-        kind = pd.Series if like.ndim == 1 else pd.DataFrame
-        meta = kind(like, index=X._meta.index)
-        options = {"token": method, "meta": meta, "enforce_metadata": False}
-        return X.map_partitions(called_of_frame, frozen, method, like, kind, **options).to_dask_array()
-    X = two_dimensional(X)
-    if like is None:
-        like = getattr(estimator, method)(probe(estimator, X))[:0]
+        kind = pd.DataFrame if like.ndim > 1 else pd.Series
+        return over_frames(estimator, method, X, kind(like)).to_dask_array()
     # By name: arguments that are arrays would be cut into blocks.
-    options = {
-        "estimator": frozen,
-        "method": method,
-        "nothing": like,
-        "token": method,
-        "dtype": like.dtype,
-        "meta": like,
-    }
+    options = {"estimator": _frozen(estimator, X), "method": method, "nothing": like}
+    options |= {"token": method, "dtype": like.dtype, "meta": like}
     if like.ndim == 1:
         return X.map_blocks(_called, drop_axis=1, **options)
     return X.map_blocks(_called, chunks=(X.chunks[0], (like.shape[1],)), **options)
+
+
+def empty_result(estimator: BaseEstimator, method: str, X: MatrixLike) -> NDArray[Any]:
+    """What the method returns for no rows, from trying it with two, which also checks the columns at once."""
+    check_is_fitted(estimator)
+    result = getattr(estimator, method)(probe(estimator, X))
+    if not isinstance(result, np.ndarray):
+        raise ValueError(
+            f"Transform output {type(result).__module__.partition('.')[0]!r} would load all features: on dask "
+            "collections it must be 'default'."
+        )
+    return result[:0]
+
+
+def over_frames(estimator: BaseEstimator, method: str, X: MatrixLike, nothing: pd.DataFrame | pd.Series) -> Any:
+    """`estimator.method` of every partition of a frame, in one like `nothing` with the index of X."""
+    options = {"token": method, "meta": nothing.set_axis(X._meta.index, axis=0), "enforce_metadata": False}
+    return X.map_partitions(_called_of_frame, _frozen(estimator, X), method, nothing, **options)
 
 
 def probe(estimator: BaseEstimator, X: MatrixLike) -> Any:
@@ -72,7 +75,7 @@ def score_blocks(estimator: BaseEstimator, X: MatrixLike, y: VectorLike, sample_
         raise ValueError("A score needs the classes of the rows: call score(X, y).")
     parts = triples(X, y, sample_weight).numbered(_right, for_tasks(estimator, X))
     with Engine() as engine:
-        right, total = engine.compute(reduced(parts, _summed))
+        right, total = engine.compute(reduced(parts, added))
     if not total > 0:
         raise ValueError("X has no rows of a weight above 0.")
     return float(right / total)
@@ -90,12 +93,8 @@ def _right(number: int, piece: tuple[Any, Any, Any], estimator: BaseEstimator) -
         raise ValueError(f"Partition {number}: {in_words(error)}.") from None
 
 
-def _summed(parts: list[Array]) -> Array:
-    return np.sum(parts, axis=0)
-
-
 def for_tasks(estimator: BaseEstimator, X: MatrixLike) -> Any:
-    """A copy of the estimator, which may be fitted again before they run; with one thread, as dask has its own.
+    """A copy of the estimator, as it may be fitted again before tasks run; with one thread, as dask has its own.
 
     It takes the names of X's columns for its own, or their lack: the probe has warned, and blocks need not.
     """
@@ -110,15 +109,15 @@ def for_tasks(estimator: BaseEstimator, X: MatrixLike) -> Any:
     return estimator
 
 
-def as_it_is(estimator: BaseEstimator, X: MatrixLike) -> Any:
-    """The estimator for tasks, once for all of them, not in each."""
+def _frozen(estimator: BaseEstimator, X: MatrixLike) -> Any:
+    """The copy for tasks as one value of the graph, not one in each task."""
     return lazily(for_tasks(estimator, X))
 
 
 def _called(
-    part: MatrixLike, estimator: BaseEstimator, method: str, nothing: NDArray[Any], block_id: Any = None
+    part: MatrixLike, estimator: BaseEstimator, method: str, nothing: Any, block_id: Sequence[int] | None = None
 ) -> Any:
-    """A method of one block."""
+    """Call a method with one block."""
     if not part.shape[0]:
         return nothing
     try:
@@ -128,14 +127,18 @@ def _called(
         raise ValueError(f"{where}{in_words(error)}.") from None
 
 
-def called_of_frame(
+def _called_of_frame(
     part: MatrixLike,
     estimator: BaseEstimator,
     method: str,
-    nothing: NDArray[Any],
-    kind: Any,
+    nothing: pd.DataFrame | pd.Series,
     partition_info: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The same of a frame; `kind` is the pandas class of the result."""
+    """Call a method with one partition of a frame; the result is one like `nothing`."""
     number = None if partition_info is None else (partition_info["number"],)
-    return kind(_called(part, estimator, method, nothing, number), index=part.index)
+    found = _called(part, estimator, method, nothing, number)
+    if not isinstance(found, type(nothing)):
+        found = type(nothing)(found)
+    if isinstance(nothing, pd.DataFrame):
+        found = found.set_axis(nothing.columns, axis=1)
+    return found.set_axis(part.index, axis=0)

@@ -18,23 +18,21 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from .._input.checks import check_weights, seed_from
-from .._util.typing import Floats, Index, MatrixLike, VectorLike
+from .._util.typing import Array, Floats, Index, MatrixLike, VectorLike
 from ..density.fourier import draw_waves, fourier_phases, fourier_spread, precision_for
-from ..density.schemes import densities, lost_among, scheme_name, scheme_weights
+from ..density.schemes import classes_without_weight, densities, scheme_name, scheme_weights
 from ..kernels import RBF
 from ._engine import Engine, Parts, reduced
 from ._moments import Extent, Moments, added
-from ._partitions import Array, Block, Partitions, is_frame, joined, partitions, prepare, triples, two_dimensional
-from ._survey import Survey, merge_surveys, survey
-
-__all__ = ["fit_density"]
+from ._partitions import Block, Partitions, is_frame, joined, partitions, prepare, triples, two_dimensional
+from ._survey import FirstPass
 
 _COLUMNS = ["weights", "density", "density_error"]
 
 
 @dataclass(frozen=True)
 class DensityRule:
-    """All that a partition must know to weigh its rows: of the whole, not of itself.
+    """What a partition must know of the whole table to weigh its rows.
 
     `phase` has the shape (classes + 1, 2, frequencies), the last for rows of a class that has no weight; `mean` is what
     weights are divided by.
@@ -59,11 +57,6 @@ class DensityRule:
         known = np.isin(block.labels, self.classes)
         return np.where(known, np.searchsorted(self.classes, block.labels), self.classes.size)[block.codes]
 
-    def phases(self, block: Block) -> Array:
-        """One partition's part of φ."""
-        share = block.weights / self.largest
-        return fourier_phases(block.X, self.centre, self.waves(), self.codes(block), share, self.classes.size)
-
     def weigh(self, block: Block, weight: Array) -> Array:
         """Weight, density and its error of every row, in columns."""
         found = np.full((weight.size, len(_COLUMNS)), np.nan)
@@ -80,32 +73,8 @@ class DensityRule:
 
 
 @dataclass(frozen=True)
-class FirstPass:
-    """What the first pass finds: classes and faults, what γ and the precision depend on, the largest sample weight."""
-
-    survey: Survey
-    moments: Moments
-    extent: Extent
-    largest: float
-
-    @property
-    def size(self) -> tuple[int, int]:
-        return self.survey.size
-
-    @classmethod
-    def of(cls, block: Block) -> FirstPass:
-        largest = float(block.weights.max(initial=0.0))
-        return cls(survey(block, 0, 0), Moments.of(block), Extent.of(block), largest)
-
-    def __add__(self, other: FirstPass) -> FirstPass:
-        both = merge_surveys([self.survey, other.survey], 0)
-        largest = max(self.largest, other.largest)
-        return FirstPass(both, self.moments + other.moments, self.extent + other.extent, largest)
-
-
-@dataclass(frozen=True)
 class WeightTotals:
-    """What a look at the weights finds: the largest, their sum by sample weight in units of it, and who has any."""
+    """The largest weight, the sum by sample weight in units of it, and the classes that have any weight."""
 
     peak: float
     total: float
@@ -158,39 +127,31 @@ def fit_density(estimator: BaseEstimator, X: MatrixLike, y: VectorLike, sample_w
 def _find_rule(
     engine: Engine, table: Partitions, estimator: BaseEstimator, scheme: str
 ) -> tuple[DensityRule, list[Any]]:
-    """Two or three passes over the blocks."""
-    blocks, found = engine.settle(table, lambda blocks: _found(engine, blocks))
-    kernel: Any = found.moments.settle(RBF(estimator.gamma), table.width)
+    """Find the rule in two or three passes over the blocks."""
+    blocks, found = FirstPass(measures=(Moments, Extent)).settle(engine, table)
+    moments, extent = found.measures
+    kernel: Any = moments.settle(RBF(estimator.gamma), table.width)
     count, seed = int(estimator.n_components), seed_from(estimator.random_state)
-    rule = DensityRule(scheme, kernel, table.width, count, seed, found.survey.classes)
+    rule = DensityRule(scheme, kernel, table.width, count, seed, found.classes)
     if scheme != "random":
-        rule = _with_phases(rule, found, engine, blocks)
+        centre = None if extent.centre is None else extent.centre.astype(found.dtype)
+        precision = precision_for(kernel, kernel.gamma * extent.radius**2, found.dtype)
+        rule = replace(rule, centre=centre, dtype=precision, largest=found.heaviest)
+        rule = replace(rule, phase=np.pad(_sum(engine, blocks, _phases, rule), ((0, 1), (0, 0), (0, 0))))
     gone: list[Any] = []
     if scheme == "same_class" or estimator.normalize == "mean":
         given: WeightTotals = _sum(engine, blocks, WeightTotals.of, rule)
         if scheme == "same_class":
-            gone = lost_among(given.alive, found.survey.classes.tolist())
+            gone = classes_without_weight(given.alive, found.classes.tolist())
         if estimator.normalize == "mean":
-            rule = replace(rule, mean=given.peak * (given.total / sum(found.survey.totals.values())))
+            rule = replace(rule, mean=given.peak * (given.total / sum(found.totals.values())))
     return rule, gone
 
 
-def _found(engine: Engine, blocks: Parts) -> FirstPass:
-    found: FirstPass = _sum(engine, blocks, FirstPass.of)
-    found.survey.check()
-    return found
-
-
-def _with_phases(rule: DensityRule, found: FirstPass, engine: Engine, blocks: Parts) -> DensityRule:
-    dtype, centre = found.survey.dtype, found.extent.centre
-    precision = precision_for(rule.kernel, rule.kernel.gamma * found.extent.radius**2, dtype)
-    centre = None if centre is None else centre.astype(dtype)
-    rule = replace(rule, centre=centre, dtype=precision, largest=found.largest)
-    return replace(rule, phase=np.pad(_sum(engine, blocks, _phases, rule), ((0, 1), (0, 0), (0, 0))))
-
-
 def _phases(block: Block, rule: DensityRule) -> Array:
-    return rule.phases(block)
+    """One partition's part of φ."""
+    share, classes = block.weights / rule.largest, rule.classes.size
+    return fourier_phases(block.X, rule.centre, rule.waves(), rule.codes(block), share, classes)
 
 
 def _sum(engine: Engine, blocks: Parts, function: Callable[..., Any], *more: Any) -> Any:

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 import dask
@@ -22,8 +22,6 @@ from dask.highlevelgraph import HighLevelGraph
 
 from .._util.threads import one_blas_thread
 
-__all__ = ["ClusterLost", "Engine", "Parts", "lazily", "reduced"]
-
 _FAN = 8  # answers added by one task
 _SMALL = 1 << 20  # bytes of a partition below which one task does as many: a task costs some milliseconds
 _MANY = 128  # partitions from which on that leaves enough tasks for all workers
@@ -33,21 +31,19 @@ _PATIENCE = 30.0  # seconds without progress of any worker before the cluster is
 _FIRST = 10  # times as long for the first worker, which a cluster may have to wait for
 _LOOK = 1.0  # seconds between two looks at the cluster
 
-_Found = TypeVar("_Found")
-
 
 class ClusterLost(RuntimeError):
     """No worker is left that makes progress, or no scheduler. The machine holds what the fit had reached."""
 
 
 def lazily(what: Any) -> Any:
-    """A value as part of dask's collections, not looked into."""
+    """A value for dask's collections, which dask does not look into."""
     return dask.delayed(what, pure=False, traverse=False)
 
 
 @dataclass(frozen=True)
 class Operation:
-    """A function, and what else it takes: one value of the graph, which travels once to each worker."""
+    """A function with its further arguments: one value of the graph, which travels once to each worker."""
 
     function: Callable[..., Any]
     more: tuple[Any, ...]
@@ -67,10 +63,6 @@ def _call_numbered(operation: Operation, start: int, parts: list[Any]) -> list[A
 
 def _together(operation: Operation, *parts: Any) -> Any:
     return operation.function(list(parts), *operation.more)
-
-
-def _together_each(operation: Operation, parts: list[Any]) -> Any:
-    return operation.function(parts, *operation.more)
 
 
 @dataclass(frozen=True)
@@ -154,7 +146,7 @@ def reduced(parts: Parts, together: Callable[..., Any], *more: Any) -> Parts:
     operation, keys, depth = f"operation-{name}", parts.keys, 0
     graph = {**parts.graph, operation: Operation(together, more)}
     if parts.folded:  # the first level of the tree, in the tasks that give its leaves
-        graph.update({key: (_together_each, operation, graph[key]) for key in keys})
+        graph.update({key: (_call, operation, graph[key]) for key in keys})
         depth = 1
     while depth == 0 or len(keys) > 1:
         groups = _groups(keys)
@@ -211,20 +203,6 @@ class Engine:
             "raise memory_limit. If its blocks are sparse, give the dask array a sparse meta."
         )
 
-    def settle(self, table: Any, first_pass: Callable[[Parts], _Found]) -> tuple[Parts, _Found]:
-        """The blocks of a table, held where they fit, and what a first pass over them finds.
-
-        Its result has a `size`, the bytes of all blocks and of the largest, which may not be known before.
-        """
-        self.check_room(table.largest)
-        if table.nbytes <= self.memory():  # False where it is not known
-            blocks = self.hold(table.blocks)
-            return blocks, first_pass(blocks)
-        found = first_pass(table.blocks)
-        nbytes, largest = found.size  # type: ignore[attr-defined]  # surveys have a size
-        self.check_room(largest)
-        return (self.hold(table.blocks) if nbytes <= self.memory() else table.blocks), found
-
     def hold(self, blocks: Parts) -> Parts:
         """The same blocks, computed once and kept where they were computed."""
         if self.client is None:
@@ -255,7 +233,7 @@ class Engine:
                 future.release()
 
     def _why_lost(self, future: Any, error: Exception) -> str:
-        """What has become of the cluster, or nothing where the error is that of a task."""
+        """What happened to the cluster, or nothing where the error is that of a task."""
         from distributed import CancelledError, KilledWorker
 
         if isinstance(error, KilledWorker):
@@ -270,7 +248,7 @@ class Engine:
         return f"The scheduler does not answer ({type(error).__name__})." if isinstance(error, OSError) else ""
 
     def _watched(self, future: Any) -> Any:
-        """The result; while it is awaited, whether anyone is left to compute it."""
+        """Wait for the result, and give up where nobody is left to compute it."""
         from distributed import wait
 
         since = time.monotonic()
@@ -295,7 +273,7 @@ class Engine:
                 raise ClusterLost(f"For {patience:.0f} seconds {idle}.")
 
     def _why_idle(self) -> str:
-        """Why nobody can go on now, or nothing."""
+        """Why no worker can go on now, or nothing."""
         workers = self._workers()
         if not workers:
             return "there has been no worker"

@@ -7,7 +7,7 @@ does what changes nothing, and a worker that dies is dask's to replace: what it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from .._input.checks import seed_from
 from .._util.progress import progress_bars
 from .._util.threads import one_blas_thread
-from .._util.typing import MatrixLike, VectorLike
+from .._util.typing import Array, MatrixLike, VectorLike
 from ..losses import Hinge, Log, SquaredHinge, get_loss
 from ..problem import Problem, Status, intercept_for
 from ..solvers import Control, Lbfgs, Newton, Solver, run
@@ -26,11 +26,9 @@ from ..solvers.one_vs_rest import binary_task, effective_C, one_vs_rest
 from ..solvers.outcome import Outcome, Progress, Resumption, TaskOutcome, TaskProgress
 from ..solvers.rounds import WIDE, Course, Look, Request, Terms, Trail, begin, drive, look
 from ..weights import is_minority
-from ._engine import ClusterLost, Engine, Parts, reduced
-from ._partitions import Array, Block, Partitions, partitions
-from ._survey import Survey, merge_surveys, stacked, survey
-
-__all__ = ["fit_linear"]
+from ._engine import ClusterLost, Engine, reduced
+from ._partitions import Block, Partitions, partitions
+from ._survey import FirstPass, Survey, stacked
 
 _SAMPLE_BYTES = 2 << 20  # of the rows of each class that the start is computed from
 _SAMPLE_ROWS = 4_000  # of each class, at most
@@ -41,7 +39,7 @@ _NEAR = 1.25  # how much prices may differ for multipliers to be a good start
 
 @dataclass(frozen=True)
 class Costs:
-    """All that a partition must know to price its rows: of the whole, not of itself."""
+    """What a partition must know of the whole table to price its rows."""
 
     classes: NDArray[Any]
     totals: Array
@@ -60,24 +58,16 @@ class Costs:
         return Problem(X, task.labels, task.price, self.loss, self.intercepts[place])
 
 
-@dataclass(frozen=True)
-class Message:
-    """What every partition is told in a round; a request is None where its driver has ended."""
-
-    costs: Costs
-    requests: tuple[Request | None, ...]
-
-
-def answer(block: Block, message: Message) -> list[Look | None]:
-    """One partition's looks."""
+def answer(block: Block, costs: Costs, requests: Sequence[Request | None]) -> list[Look | None]:
+    """One partition's looks; a request is None where its driver has ended."""
     if block.fault:  # it had none when it was surveyed
         raise ValueError(f"Partition {block.number}: {block.fault}.")
-    costs, weights = message.costs, block.weights
+    weights = block.weights
     codes = np.searchsorted(costs.classes, block.labels)[block.codes] if block.codes.size else block.codes
     with one_blas_thread():
         return [
             None if request is None else look(costs.problem(block.X, codes, weights, place), request)
-            for place, request in enumerate(message.requests)
+            for place, request in enumerate(requests)
         ]
 
 
@@ -119,7 +109,9 @@ def fit_linear(
         raise ValueError("X has no partitions.")
     with Engine() as engine:
         seed = seed_from(machine.random_state)
-        table, found = _surveyed(engine, table, seed)
+        most = int(np.clip(_SAMPLE_BYTES // (8 * max(1, table.width)), 10, _SAMPLE_ROWS))  # rows of each class
+        blocks, found = FirstPass(seed, most).settle(engine, table)
+        table = replace(table, blocks=blocks)
         fit = _Rounds(machine, engine, table, found.check_classes(), loss, seed)
         fit.before = resumed(fit.costs.classes, table.width)
         try:
@@ -130,7 +122,7 @@ def fit_linear(
 
 
 def _check(machine: BaseEstimator, y: VectorLike) -> Any:
-    """The loss, if everything that was asked for can be had on dask collections."""
+    """Refuse what cannot be done on dask collections, and return the loss."""
     loss = get_loss(machine.loss)
     if not isinstance(loss, Hinge | SquaredHinge | Log):
         raise ValueError(f"On dask collections the loss must be 'hinge', 'squared_hinge' or 'log', not {loss!r}.")
@@ -145,18 +137,6 @@ def _check(machine: BaseEstimator, y: VectorLike) -> Any:
     if y is None:
         raise ValueError("LinearSVM requires y to be passed, but the target y is None.")
     return loss
-
-
-def _surveyed(engine: Engine, table: Partitions, seed: int) -> tuple[Partitions, Survey]:
-    """The survey, and the table with its blocks held in the workers' memory where they fit."""
-    most = int(np.clip(_SAMPLE_BYTES // (8 * max(1, table.width)), 10, _SAMPLE_ROWS))
-
-    def first_pass(blocks: Parts) -> Survey:
-        found: Survey = engine.compute(reduced(blocks.map(survey, seed, most), merge_surveys, most))
-        return found.check()
-
-    blocks, found = engine.settle(table, first_pass)
-    return replace(table, blocks=blocks), found
 
 
 class _Rounds:
@@ -202,7 +182,7 @@ class _Rounds:
         return begin(terms, self.signs[place] * np.append(machine.coef_[place], machine.intercept_[place]))
 
     def _start(self, place: int) -> Array | None:
-        """The machine of the sample, at prices that make up for the rows that are not in it."""
+        """Fit the sample, at prices that make up for the rows that are not in it."""
         if self.table.width > WIDE:  # few rows fit in it, and L-BFGS has been no quicker from there
             return None
         samples = [self.survey.sample[label] for label in self.costs.classes.tolist()]
@@ -227,8 +207,8 @@ class _Rounds:
         with progress_bars(bool(self.machine.verbose)) as open_bar:
             reports = [open_bar(self.costs.classes[k]) for k in self.tasks]
             while any(request is not None for request in requests):
-                message = Message(self.costs, tuple(requests))
-                seen = self.engine.compute(reduced(self.table.blocks.map(answer, message), add))
+                answers = self.table.blocks.map(answer, self.costs, tuple(requests))
+                seen = self.engine.compute(reduced(answers, add))
                 for place, driver in enumerate(drivers):
                     if requests[place] is None:
                         continue

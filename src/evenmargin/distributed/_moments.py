@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from .._util.typing import Array
 from ..kernels import RBF, Kernel, reach, variance_of
-from ._partitions import Array, Block
-
-__all__ = ["Extent", "Moments", "added"]
+from ._partitions import Block
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Of all entries of X, counted by the weights of their rows: how many, their mean, and Σ (entry − mean)²."""
+    """The number of entries of X, their mean and Σ (entry − mean)², all by the weights of their rows."""
 
     total: float = 0.0
     mean: float = 0.0
@@ -52,7 +51,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class Extent:
-    """Rows, their mean (None if some are sparse, and are not centred), and a bound on how far from it they are."""
+    """The number of rows, their mean (None if some are sparse, so not centred), and a bound on their distance to it."""
 
     rows: int = 0
     centre: Array | None = None
@@ -76,12 +75,12 @@ class Extent:
         return Extent(rows, centre, max(self._radius(centre), other._radius(centre)))
 
     def _radius(self, centre: Array | None) -> float:
-        """From there, by the triangle inequality."""
+        """A bound on the distances to a centre, by the triangle inequality."""
         if self.centre is None:
             return self.radius
         return self.radius + float(np.linalg.norm(self.centre if centre is None else self.centre - centre))
 
 
 def added(parts: Iterable[Any]) -> Any:
-    """Their sum, in their order."""
+    """The sum of the parts, in their order."""
     return reduce(lambda one, other: one + other, parts)

@@ -7,50 +7,24 @@ client, which makes the map from their kernel values; features are computed bloc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import DTypeLike, NDArray
-from sklearn import get_config
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from .._input.checks import check_is_fitted, seed_from
-from .._util.typing import Index, MatrixLike, VectorLike
+from .._input.checks import seed_from
+from .._util.typing import Array, Index, MatrixLike, VectorLike
 from ..kernels import Kernel, Precomputed, get_kernel
-from ._blocks import as_it_is, called_of_frame, over_blocks, probe
-from ._engine import Engine, reduced
+from ._blocks import empty_result, over_blocks, over_frames
+from ._engine import Engine
 from ._moments import Moments
-from ._partitions import Array, Block, is_frame, partitions
-from ._survey import Survey, merge_surveys, stacked, survey
-
-__all__ = ["fit_nystroem", "transform_nystroem"]
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """Rows of one class, when their clocks ring, and where they are: partition and row in it."""
-
-    X: Any
-    clock: Array
-    place: NDArray[np.int64]
-
-    def first(self, most: int) -> Candidates:
-        order = np.argsort(self.clock, kind="stable")[:most]
-        return Candidates(self.X[order], self.clock[order], self.place[order])
-
-
-@dataclass
-class Draw:
-    """What one pass finds: the classes, the entries' variance, the partitions' lengths, and rows by label."""
-
-    survey: Survey
-    moments: Moments = field(default_factory=Moments)
-    lengths: dict[int, int] = field(default_factory=dict)
-    rows: dict[Any, Candidates] = field(default_factory=dict)
+from ._partitions import is_frame, partitions
+from ._survey import FirstPass, stacked
 
 
 @dataclass(frozen=True)
@@ -78,53 +52,26 @@ def fit_nystroem(
     rule = machine.stratify
     asked = rule.values() if isinstance(rule, Mapping) else [machine.n_components]
     most = max([0, *(int(count) for count in asked if isinstance(count, Integral))])
-    draws = table.blocks.map(draw, seed_from(machine.random_state), most)
     with Engine() as engine:
         engine.check_room(table.largest)
-        drawn = engine.compute(reduced(draws, merge_draws, most))
-    seen = drawn.survey.check()
+        wanted = FirstPass(seed_from(machine.random_state), most, exponential_clock, (Moments,))
+        seen = wanted.over(engine, table.blocks)
+    (moments,) = seen.measures
     classes, dtype = seen.classes, seen.dtype
     sizes = np.array([seen.counts[label] for label in classes.tolist()])
     totals = np.array([seen.totals[label] for label in classes.tolist()])
     counts = counts_of(sizes, totals / totals.sum(), classes)
-    kept = [drawn.rows[label].first(count) for label, count in zip(classes.tolist(), counts, strict=True)]
-    rows = _numbers(np.concatenate([candidates.place for candidates in kept]), drawn.lengths)
+    drawn = [seen.sample[label].first(count) for label, count in zip(classes.tolist(), counts, strict=True)]
+    rows = _numbers(np.concatenate([sample.place for sample in drawn]), seen.lengths)
     order = np.argsort(rows)
-    components = stacked([candidates.X for candidates in kept])[order].astype(dtype, copy=False)
-    return Landmarks(components, rows[order], drawn.moments.settle(kernel, table.width), dtype, table.columns)
+    components = stacked([sample.X for sample in drawn])[order].astype(dtype, copy=False)
+    return Landmarks(components, rows[order], moments.settle(kernel, table.width), dtype, table.columns)
 
 
-def draw(block: Block, seed: int, most: int) -> Draw:
-    """One partition's rows that may be landmarks: of each class those whose clocks ring first."""
-    found = Draw(survey(block, seed, 0), Moments.of(block))
-    found.lengths[block.number] = block.codes.size if block.kept is None else block.kept.size
-    places = np.arange(block.codes.size) if block.kept is None else np.flatnonzero(block.kept)
-    rng = np.random.default_rng([seed, block.number])
+def exponential_clock(rng: np.random.Generator, weight: Array) -> Array:
+    """Clocks by which a row is in a sample with a probability by its weight."""
     with np.errstate(over="ignore"):
-        clock = rng.standard_exponential(block.codes.size) / block.weights
-    for code, label in enumerate(block.labels.tolist()):
-        own = np.flatnonzero(block.codes == code)
-        own = own[np.argsort(clock[own], kind="stable")[:most]]
-        where = np.column_stack([np.full(own.size, block.number), places[own]])
-        found.rows[label] = Candidates(block.X[own], clock[own], where)
-    return found
-
-
-def merge_draws(draws: Iterable[Draw], most: int) -> Draw:
-    """The draw of several parts, in their order."""
-    draws = list(draws)
-    whole = Draw(merge_surveys([one.survey for one in draws], 0))
-    gathered: dict[Any, list[Candidates]] = {}
-    for one in draws:
-        whole.moments += one.moments
-        whole.lengths |= one.lengths
-        for label, candidates in one.rows.items():
-            gathered.setdefault(label, []).append(candidates)
-    for label, parts in gathered.items():
-        clock = np.concatenate([part.clock for part in parts])
-        place = np.concatenate([part.place for part in parts])
-        whole.rows[label] = Candidates(stacked([part.X for part in parts]), clock, place).first(most)
-    return whole
+        return np.asarray(rng.standard_exponential(weight.size) / weight)
 
 
 def _numbers(place: NDArray[np.int64], lengths: dict[int, int]) -> Index:
@@ -140,27 +87,7 @@ def transform_nystroem(machine: BaseEstimator, X: MatrixLike) -> Any:
     A frame, since dask joins the partitions of a file by the columns that are read: as parts of one expression,
     features and labels of the same rows stay together.
     """
-    output = getattr(machine, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
-    if output != "default":
-        raise ValueError(
-            f"Transform output {output!r} would load all features: on dask collections it must be 'default'."
-        )
     if not is_frame(X):
         return over_blocks(machine, "transform", X)
-    check_is_fitted(machine)
-    tried = np.asarray(machine.transform(probe(machine, X)))  # also checks the columns
-    names = machine.get_feature_names_out()
-    meta = pd.DataFrame(tried[:0], columns=names, index=X._meta.index)
-    return X.map_partitions(_features, as_it_is(machine, X), names, tried.dtype, meta=meta, enforce_metadata=False)
-
-
-def _features(
-    part: pd.DataFrame,
-    machine: BaseEstimator,
-    names: NDArray[Any],
-    dtype: DTypeLike,
-    partition_info: Mapping[str, Any] | None = None,
-) -> pd.DataFrame:
-    nothing = np.empty((0, names.size), dtype)
-    found = called_of_frame(part, machine, "transform", nothing, pd.DataFrame, partition_info)
-    return found.set_axis(names, axis=1)
+    nothing = pd.DataFrame(empty_result(machine, "transform", X), columns=machine.get_feature_names_out())
+    return over_frames(machine, "transform", X, nothing)

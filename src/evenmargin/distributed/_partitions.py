@@ -22,12 +22,6 @@ from .._input.entry import canonical
 from .._util.typing import Array, Mask, MatrixLike, VectorLike
 from ._engine import Parts
 
-__all__ = [
-    "Array", "Block", "Partitions", "aligned", "in_words", "is_frame", "joined", "label_pieces", "labels_of",
-    "partitions", "prepare", "same_columns", "triples", "two_dimensional",
-]  # fmt: skip
-
-
 _FLOATS = (np.float64, np.float32)
 
 
@@ -69,14 +63,14 @@ class Partitions:
 
     @property
     def columns(self) -> tuple[list[Any] | None, int]:
-        """Their names, if they have any, and how many they are."""
+        """The names of the columns, if they have any, and their number."""
         return self.names, self.width
 
 
 def partitions(X: MatrixLike, y: VectorLike = None, weight: VectorLike = None) -> Partitions:
     """The blocks of a dask array or frame, with labels and weights cut the same way."""
     if is_frame(X) and not len(X.columns):
-        raise ValueError("X has no columns: if it is read from files, look whether there are any.")
+        raise ValueError("X has no columns: check the files that it is read from.")
     if is_frame(X):
         names = list(X.columns)
         feature_names(X._meta)  # refuses names of several types
@@ -93,7 +87,7 @@ def partitions(X: MatrixLike, y: VectorLike = None, weight: VectorLike = None) -
 
 
 def _check_kinds(X: MatrixLike) -> None:
-    """Refuse columns that are no numbers before any row is read; objects may be."""
+    """Refuse columns that are not numbers before any row is read; objects may be numbers."""
     words = [name for name, kind in X.dtypes.items() if kind.kind in "mMSU" or isinstance(kind, pd.StringDtype)]
     if words:
         raise ValueError(f"X has columns that are not numbers, {words}: encode them, or leave them out.")
@@ -120,7 +114,7 @@ def label_pieces(X: MatrixLike, y: VectorLike, weight: VectorLike) -> Parts:
 
 
 def _side_by_side(count: int, *columns: Any) -> Parts:
-    """Lists of what each column has for a partition; what is no dask collection is that of every partition."""
+    """For each partition a list of its parts of the columns; what is not a dask collection goes to every partition."""
     arrays = iter(Parts.of_arrays([column for column in columns if _is_array(column)]))
     parts = []
     for column in columns:
@@ -207,12 +201,13 @@ def _alike(X: MatrixLike, v: Any, what: str) -> Any:
 
 def _unlike(ours: int, theirs: int, what: str) -> str:
     return (
-        f"X has {ours} partitions and {what} has {theirs}, or other ones: cut them alike, as columns of one frame are."
+        f"X has {ours} partitions and {what} has {theirs}, or they are cut at other rows: partition both alike, "
+        "as columns of one frame are."
     )
 
 
 def in_words(error: Exception) -> str:
-    """The first line of what was raised, to go on after the partition's name."""
+    """The first line of the error, to follow the name of a partition."""
     return str(error).split("\n")[0].rstrip(".")
 
 
@@ -262,7 +257,7 @@ def same_columns(X: MatrixLike, names: list[Any]) -> Any:
     if missing or more or len(own) != len(names):
         twice = "" if missing or more else ", some of them more than once"
         lacks = f"lacks the columns {missing}" if missing else f"has all columns of the table{twice}"
-        raise ValueError(f"it {lacks}" + (f" and has {more}, which the table has not" if more else ""))
+        raise ValueError(f"it {lacks}" + (f" and has {more}, which the table does not have" if more else ""))
     return X[names]
 
 
@@ -282,7 +277,7 @@ def labels_of(y: VectorLike, rows: int) -> NDArray[Any]:
 
 
 def aligned(X: MatrixLike) -> Any:
-    """X at whole words: what came over a connection may lie at any byte, where products take several times as long."""
+    """Align X in memory: what came over a connection may lie at any byte, where products take several times as long."""
     if not issparse(X):
         return np.require(X, requirements=["C", "A"])
     parts = X.data, X.indices, X.indptr

@@ -1,31 +1,43 @@
 """The first pass over a table: its classes, their weights, its size, its faults, and a sample of rows.
 
 Every row draws a number, its clock, from a stream that belongs to its partition; of each class those rows are the
-sample whose clocks ring first. So it is uniform, the same whoever computes it, and samples of parts merge.
+sample whose clocks ring first. So it is the same whoever computes it, and samples of parts merge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse, vstack
 
-from ._partitions import Array, Block
+from .._util.typing import Array
+from ._engine import Engine, Parts, reduced
+from ._partitions import Block, Partitions
 
-__all__ = ["Sample", "Survey", "merge_surveys", "stacked", "survey"]
+Clock: TypeAlias = Callable[[np.random.Generator, Array], Array]
+
+
+def uniform_clock(rng: np.random.Generator, weight: Array) -> Array:
+    """Clocks by which every row is equally likely to be in a sample."""
+    return rng.random(weight.size)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows of one class, with their weights and clocks."""
+    """Rows of one class, with their weights, their clocks, and their places: partition and row in it."""
 
     X: Any
     weight: Array
     clock: Array
+    place: NDArray[np.int64]
+
+    def first(self, most: int) -> Sample:
+        order = np.argsort(self.clock, kind="stable")[:most]
+        return Sample(*(column[order] for column in vars(self).values()))
 
 
 @dataclass
@@ -41,10 +53,9 @@ class Survey:
     faults: list[tuple[int, str]] = field(default_factory=list)
     dtypes: set[Any] = field(default_factory=set)  # of X
     kinds: set[Any] = field(default_factory=set)  # of y
-
-    @property
-    def size(self) -> tuple[int, int]:
-        return self.nbytes, self.largest
+    heaviest: float = 0.0  # the largest weight of a row
+    lengths: dict[int, int] = field(default_factory=dict)  # rows of each partition, those of weight 0 included
+    measures: list[Any] = field(default_factory=list)  # `Moments` and the like, where asked for
 
     @property
     def dtype(self) -> Any:
@@ -62,7 +73,7 @@ class Survey:
         return np.array(known, dtype=np.result_type(*self.kinds))
 
     def check(self, of: str = "") -> Survey:
-        """Itself, or the fault of the first partition (of X, or `of` what was surveyed) that has one."""
+        """Raise the fault of the first partition (of X, or `of` what was surveyed) that has one."""
         if self.faults:
             number, words = min(self.faults)
             more = f" ({len(self.faults)} partitions have faults)" if len(self.faults) > 1 else ""
@@ -80,21 +91,56 @@ class Survey:
         return self
 
 
-def survey(block: Block, seed: int, most: int) -> Survey:
-    """One partition's survey, with up to `most` rows of each class."""
+@dataclass(frozen=True)
+class FirstPass:
+    """What to find in one pass: up to `most` rows of each class, by their clocks, and measures such as `Moments`."""
+
+    seed: int = 0
+    most: int = 0
+    clock: Clock = uniform_clock
+    measures: tuple[type[Any], ...] = ()
+
+    def over(self, engine: Engine, blocks: Parts) -> Survey:
+        """The survey of all blocks, without a fault."""
+        found: Survey = engine.compute(reduced(blocks.map(survey, self), merge_surveys, self.most))
+        return found.check()
+
+    def settle(self, engine: Engine, table: Partitions) -> tuple[Parts, Survey]:
+        """The blocks of a table, held in the workers' memory where they fit, and their survey."""
+        engine.check_room(table.largest)
+        if table.nbytes <= engine.memory():  # False where it is not known
+            blocks = engine.hold(table.blocks)
+            return blocks, self.over(engine, blocks)
+        found = self.over(engine, table.blocks)
+        engine.check_room(found.largest)
+        return (engine.hold(table.blocks) if found.nbytes <= engine.memory() else table.blocks), found
+
+
+def survey(block: Block, wanted: FirstPass) -> Survey:
+    """The survey of one partition."""
     if block.fault:
         return Survey(faults=[(block.number, block.fault)])
-    if not block.codes.size:
-        return Survey()
-    weight = block.weights
-    clock = np.random.default_rng([seed, block.number]).random(weight.size)
+    weight, number = block.weights, block.number
+    found = Survey(measures=[kind.of(block) for kind in wanted.measures])
+    found.lengths[number] = weight.size if block.kept is None else block.kept.size
+    if not weight.size:
+        return found
+    found.rows, found.nbytes, found.largest, found.heaviest = (
+        weight.size,
+        block.nbytes,
+        block.nbytes,
+        float(weight.max()),
+    )
+    found.dtypes, found.kinds = {block.X.dtype}, {block.labels.dtype}
+    clock = wanted.clock(np.random.default_rng([wanted.seed, number]), weight)
+    rows = np.arange(weight.size) if block.kept is None else np.flatnonzero(block.kept)
     totals = np.bincount(block.codes, weights=weight, minlength=block.labels.size)
-    found = Survey(weight.size, block.nbytes, block.nbytes, dtypes={block.X.dtype}, kinds={block.labels.dtype})
     for code, label in enumerate(block.labels.tolist()):
         own = np.flatnonzero(block.codes == code)
         found.totals[label], found.counts[label] = float(totals[code]), own.size
-        own = own[np.argsort(clock[own], kind="stable")[:most]]
-        found.sample[label] = Sample(block.X[own], weight[own], clock[own])
+        own = own[np.argsort(clock[own], kind="stable")[: wanted.most]]
+        place = np.column_stack([np.full(own.size, number), rows[own]])
+        found.sample[label] = Sample(block.X[own], weight[own], clock[own], place)
     return found
 
 
@@ -106,6 +152,10 @@ def merge_surveys(surveys: Iterable[Survey], most: int) -> Survey:
         whole.rows += one.rows
         whole.nbytes += one.nbytes
         whole.largest = max(whole.largest, one.largest)
+        whole.heaviest = max(whole.heaviest, one.heaviest)
+        whole.lengths |= one.lengths
+        pairs = zip(whole.measures, one.measures, strict=False)  # a part with a fault has none
+        whole.measures = [a + b for a, b in pairs] or one.measures
         whole.faults += one.faults
         whole.dtypes |= one.dtypes
         whole.kinds |= one.kinds
@@ -114,10 +164,8 @@ def merge_surveys(surveys: Iterable[Survey], most: int) -> Survey:
             whole.counts[label] = whole.counts.get(label, 0) + one.counts[label]
             gathered.setdefault(label, []).append(one.sample[label])
     for label, parts in gathered.items():
-        clock = np.concatenate([part.clock for part in parts])
-        first = np.argsort(clock, kind="stable")[:most]
-        weight = np.concatenate([part.weight for part in parts])
-        whole.sample[label] = Sample(stacked([part.X for part in parts])[first], weight[first], clock[first])
+        X, *columns = zip(*(vars(part).values() for part in parts), strict=True)
+        whole.sample[label] = Sample(stacked(list(X)), *map(np.concatenate, columns)).first(most)
     return whole
 
 

@@ -521,7 +521,7 @@ def kernel_dot(
     ----------
     kernel : a settled kernel
     A, B : ndarray or CSR of shapes (p, d) and (q, d), or `Points` of the kernel
-        Where one of them is on a device (`arrays.Rows` or `products.Points`), the
+        Where one of them is on a device (`arrays.Rows` or `products.DevicePoints`), the
         product is computed there. With `Precomputed`, A is K(A, B) itself and B is
         not looked at.
     V : ndarray of shape (q,) or (q, k)
@@ -662,19 +662,19 @@ def _points(kernel: Kernel, A: Any, B: Any, dtype: Any) -> tuple[Points, Points]
 
 def device_of(*sides: Any) -> Any:
     """The device that one of the sides is on, or None."""
-    return next((side.device for side in sides if isinstance(side, arrays.Rows | products.Points)), None)
+    return next((side.device for side in sides if isinstance(side, arrays.Rows | products.DevicePoints)), None)
 
 
 def prepared(kernel: Kernel, X: MatrixLike, dtype: Any, centre: Array | None = None, budget: int = 0) -> Any:
     """Rows made ready for the kernel where they are; parameters as in `Points`."""
     if isinstance(X, arrays.Rows):
-        return products.Points(kernel, X, dtype, centre)
+        return products.DevicePoints(kernel, X, dtype, centre)
     return Points(kernel, X, dtype, centre, budget)
 
 
-def _device_points(kernel: Kernel, A: Any, B: Any, dtype: Any) -> tuple[products.Points, products.Points]:
+def _device_points(kernel: Kernel, A: Any, B: Any, dtype: Any) -> tuple[products.DevicePoints, products.DevicePoints]:
     """As `_points`, on the device that one of the sides is on; the other is put there."""
-    device, known, same = device_of(A, B), products.Points, A is B
+    device, known, same = device_of(A, B), products.DevicePoints, A is B
     dtype = dtype or next((side.dtype for side in (A, B) if isinstance(side, known)), np.float32)
     if not isinstance(B, known):
         B = arrays.Rows.put(B, device)
@@ -687,7 +687,7 @@ def _device_points(kernel: Kernel, A: Any, B: Any, dtype: Any) -> tuple[products
 
 
 def _count(A: Any) -> int:
-    return int(A.n if isinstance(A, Points | products.Points) else A.shape[0])
+    return int(A.n if isinstance(A, Points | products.DevicePoints) else A.shape[0])
 
 
 def _function_dot(kernel: Function, A: Any, B: Any, V: Floats) -> Array:

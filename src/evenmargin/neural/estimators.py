@@ -10,222 +10,41 @@ by Adam, a batch of rows at a time; a batch takes its own mean in place of 1/n �
 w̄ is that of all training rows. Unnormalised weights would act as a learning rate
 (the paper's s² reaches n²), and dividing by the weights of each batch would make
 the weight of a row depend on its neighbours in the batch.
-
-The gradient is written out, with all parameters in one vector: layers are views
-into it, so that a step of Adam, a copy of the best state and a penalty are one
-operation each. For networks of this size that takes less than half the time of
-autograd, which a test compares it with.
-
-torch is imported by `fit` alone. A fitted network is a list of NumPy matrices.
 """
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from importlib import import_module
-from itertools import pairwise
-from numbers import Integral, Real
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from scipy.special import expit, log_expit, log_softmax, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_consistent_length, column_or_1d
-from threadpoolctl import ThreadpoolController
 
 from .._input.checks import (
-    Interval,
     StrOptions,
-    check_is_fitted,
     drop_weightless,
     fit_context,
     num_samples,
-    seed_from,
-    validate_rows,
+    store_parameters,
     validate_training,
 )
-from .._util.progress import Report, progress_bars
-from .._util.typing import Array, Index, MatrixLike, VectorLike
-from ..density import DensityWeights, density_weights
-from ..sampling import hold_out
+from .._util.typing import Array, Index, MatrixLike, RandomState, VectorLike
+from ..density import DensityWeights
 from ..weights import row_costs
-from .network import (
-    TILE,
-    Adam,
-    Course,
-    Loss,
-    Network,
-    Rows,
-    absolute_error,
-    cross_entropy,
-    log_loss,
-    mean_one,
-    squared_error,
-)
+from .base import DensityWeightedMLP, Examples
+from .network import absolute_error, cross_entropy, log_loss, mean_one, squared_error
 
 __all__ = ["DensityWeightedMLPClassifier", "DensityWeightedMLPRegressor"]
 
-
 _LARGEST_TARGET = 1e100  # squares of larger ones would overflow
-_SMALL = 20_000_000  # products of numbers in a batch, up to which one thread is enough
 
 
-# --- the estimators ---
-
-
-class _MLP(BaseEstimator):  # type: ignore[misc]
-    """What the regressor and the classifier share."""
-
-    coefs_: list[Array]
-    intercepts_: list[Array]
-    n_iter_: int
-    loss_curve_: list[float]
-    best_loss_: float
-
-    _parameter_constraints: dict[str, list[Any]] = {
-        "hidden_layer_sizes": ["array-like", Integral],
-        "density": [str, Integral, DensityWeights, None],
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "max_epochs": [Interval(Integral, 1, None, closed="left")],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "standardize": ["boolean"],
-        "device": [str],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-    }
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    def _scores(self, X: MatrixLike) -> Array:
-        """What comes out of the last layer, of shape (n_samples, n_outputs): by NumPy, in float64."""
-        check_is_fitted(self)
-        X = validate_rows(self, X)
-        scores = np.empty((X.shape[0], self.intercepts_[-1].size))
-        last = len(self.coefs_) - 1
-        for start in range(0, X.shape[0], TILE):
-            part = X[start : start + TILE]
-            for place, (matrix, intercept) in enumerate(zip(self.coefs_, self.intercepts_, strict=True)):
-                part = np.asarray(part @ matrix)
-                part += intercept
-                if place < last:
-                    np.maximum(part, 0.0, out=part)
-            scores[start : start + TILE] = part
-        return scores
-
-    def _sizes(self, n_features: int, n_outputs: int) -> list[int]:
-        given = self.hidden_layer_sizes
-        sizes = [given] if isinstance(given, Integral) else list(np.asarray(given, dtype=object).ravel())
-        if not all(isinstance(size, Integral) and not isinstance(size, bool) and int(size) > 0 for size in sizes):
-            raise ValueError(
-                f"hidden_layer_sizes={given!r} must hold whole numbers above 0, one for each hidden layer."
-            )
-        return [n_features, *map(int, sizes), n_outputs]
-
-    def _learn(
-        self,
-        X: MatrixLike,
-        y: NDArray[Any],
-        weight: Array,
-        cost: Array,
-        parts: tuple[Index, Index],
-        target: NDArray[Any],
-        loss: Loss,
-        seed: int,
-        rng: np.random.Generator,
-    ) -> tuple[Network, Course, StandardScaler | None]:
-        """Train on the first part of the rows, watching the second."""
-        torch = load_torch(self)
-        device = _find_device(torch, self.device)
-        train, aside = parts
-        scaler = None
-        if self.standardize:
-            scaler = StandardScaler(with_mean=not issparse(X)).fit(X[train], sample_weight=mean_one(weight[train]))
-            X = scaler.transform(X)
-        _check_float32(X, target)
-        price = cost[train]
-        density = density_weights(
-            self.density, X[train], y[train], weight[train], seed, classes=isinstance(self, ClassifierMixin)
-        )
-        if density is not None:
-            train, price = train[density > 0], (price * density)[density > 0]
-        sizes = self._sizes(X.shape[1], target.shape[1])
-        with torch.inference_mode(), _threads_for(min(self.batch_size, train.size), sizes):
-            network = Network(torch, sizes, device, rng)
-            rows = Rows.of(network, X[train], target[train], price)
-            judge = Rows.of(network, X[aside], target[aside], cost[aside]) if aside.size else None
-            with progress_bars(bool(self.verbose)) as open_bar:
-                course = self._run(network, rows, judge, loss, rng, open_bar("epochs"))
-        self.device_ = str(device)
-        return network, course, scaler
-
-    def _run(
-        self,
-        network: Network,
-        rows: Rows,
-        judge: Rows | None,
-        loss: Loss,
-        rng: np.random.Generator,
-        report: Report | None,
-    ) -> Course:
-        adam, course, best = Adam(network, float(self.learning_rate_init), float(self.alpha)), Course(), None
-        n = rows.target.shape[0]
-        for epoch in range(1, self.max_epochs + 1):
-            total = network.torch.zeros((), device=network.device)
-            for batch in rows.batches(self.batch_size, rng.permutation(n)):
-                total += network.gradient(*batch, loss)
-                adam.step()
-            course.losses.append(float(total) / n)
-            if judge is not None:
-                course.held_out.append(float(judge.mean_loss(loss)))
-            latest = (course.losses if judge is None else course.held_out)[-1]
-            if not np.isfinite([latest, course.losses[-1]]).all():
-                raise ValueError(
-                    f"The loss is not finite in epoch {epoch}: choose a smaller learning_rate_init than "
-                    f"{self.learning_rate_init:g}, or scale the features and the target (standardize=True does)."
-                )
-            if course.note(latest, self.tol) and judge is not None:
-                best = network.flat.clone()
-            if report is not None:
-                report(epoch, self.max_epochs, f"loss {latest:.4g}")
-            if self.n_iter_no_change is not None and course.stale >= self.n_iter_no_change:
-                break
-        if best is not None:
-            network.flat.copy_(best)
-        return course
-
-    def _store(
-        self, network: Network, course: Course, scaler: StandardScaler | None, centre: float, unit: float, power: float
-    ) -> None:
-        """The network in terms of X and y as they were given: standardisation goes into the first and last layer."""
-        layers = network.views(network.flat.cpu().numpy().astype(np.float64))
-        self.coefs_ = [np.array(matrix) for matrix, _ in layers]
-        self.intercepts_ = [np.array(intercept) for _, intercept in layers]
-        if scaler is not None:
-            self.coefs_[0] /= scaler.scale_[:, None]
-            if scaler.with_mean:
-                self.intercepts_[0] -= scaler.mean_ @ self.coefs_[0]
-        self.coefs_[-1] *= unit
-        self.intercepts_[-1] *= unit
-        self.intercepts_[-1] += centre
-        self.n_iter_ = len(course.losses)
-        self.loss_curve_ = [unit**power * loss for loss in course.losses]
-        self.best_loss_ = unit**power * course.best
-        self.validation_loss_curve_ = [unit**power * loss for loss in course.held_out] if course.held_out else None
-
-
-class DensityWeightedMLPRegressor(RegressorMixin, _MLP):
+class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
     """A multilayer perceptron for a number, with a loss weighted by the density around each row.
 
     Minimises the mean of w_i · loss(f(x_i), y_i) + alpha/2 ‖matrices‖², w_i the
@@ -319,16 +138,16 @@ class DensityWeightedMLPRegressor(RegressorMixin, _MLP):
     """
 
     _parameter_constraints: dict[str, list[Any]] = {
-        **_MLP._parameter_constraints,
+        **DensityWeightedMLP._parameter_constraints,
         "loss": [StrOptions({"absolute_error", "squared_error"})],
     }
 
     def __init__(
         self,
-        hidden_layer_sizes: Any = (100, 50, 20),
+        hidden_layer_sizes: int | Sequence[int] = (100, 50, 20),
         *,
         loss: str = "absolute_error",
-        density: Any = None,
+        density: str | int | DensityWeights | None = None,
         alpha: float = 1e-4,
         learning_rate_init: float = 1e-3,
         batch_size: int = 200,
@@ -339,24 +158,10 @@ class DensityWeightedMLPRegressor(RegressorMixin, _MLP):
         tol: float = 1e-4,
         standardize: bool = True,
         device: str = "auto",
-        random_state: Any = None,
+        random_state: RandomState = None,
         verbose: int = 0,
     ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.loss = loss
-        self.density = density
-        self.alpha = alpha
-        self.learning_rate_init = learning_rate_init
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.standardize = standardize
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> DensityWeightedMLPRegressor:
@@ -381,16 +186,15 @@ class DensityWeightedMLPRegressor(RegressorMixin, _MLP):
             raise ValueError("All sample weights are zero: no row is left to learn from.")
         if not kept.all():
             X, y, weight = X[kept], y[kept], weight[kept]
-        seed = seed_from(self.random_state)
-        rng = np.random.default_rng(seed)
-        parts = hold_out(y, self.validation_fraction if self.early_stopping else 0.0, rng, stratify=False)
+        split = self._split(y, stratify=False)
+        loss, power = (absolute_error, 1) if self.loss == "absolute_error" else (squared_error, 2)
         centre, unit = 0.0, 1.0
         if self.standardize:
-            target = StandardScaler().fit(y[parts[0], None], sample_weight=mean_one(weight[parts[0]]))
-            centre, unit = float(target.mean_[0]), float(target.scale_[0])
-        loss, power = (absolute_error, 1) if self.loss == "absolute_error" else (squared_error, 2)
-        found = self._learn(X, y, weight, weight, parts, (y[:, None] - centre) / unit, loss, seed, rng)
-        self._store(*found, centre, unit, power)
+            train = split[-1][0]
+            scaler = StandardScaler().fit(y[train, None], sample_weight=mean_one(weight[train]))
+            centre, unit = float(scaler.mean_[0]), float(scaler.scale_[0])
+        self._train(Examples(X, y, weight, weight, (y[:, None] - centre) / unit), split, loss)
+        self._return_to_unit(centre, unit, unit**power)
         return self
 
     def predict(self, X: MatrixLike) -> Array:
@@ -406,8 +210,17 @@ class DensityWeightedMLPRegressor(RegressorMixin, _MLP):
         """
         return self._scores(X).ravel()
 
+    def _return_to_unit(self, centre: float, unit: float, loss_unit: float) -> None:
+        """Turn the last layer and the losses from a standardised target back to the unit of y."""
+        self.coefs_[-1] *= unit
+        self.intercepts_[-1] *= unit
+        self.intercepts_[-1] += centre
+        self.best_loss_ *= loss_unit
+        for curve in (self.loss_curve_, self.validation_loss_curve_ or []):
+            curve[:] = [loss_unit * loss for loss in curve]
 
-class DensityWeightedMLPClassifier(ClassifierMixin, _MLP):
+
+class DensityWeightedMLPClassifier(ClassifierMixin, DensityWeightedMLP):
     """A multilayer perceptron for classes, with a loss weighted by the density around each row.
 
     Minimises the weighted mean of the log loss, with a logistic output for two
@@ -448,18 +261,8 @@ class DensityWeightedMLPClassifier(ClassifierMixin, _MLP):
     intercepts_ : list of ndarray
         The network as a function of X as it was given: standardisation is part of
         the first layer. The last has one unit for two classes.
-    n_iter_ : int
-        Epochs.
-    loss_curve_ : list of float
-        The weighted mean loss of each epoch, noted batch by batch on the way.
-    validation_loss_curve_ : list of float or None
-        With early_stopping: the loss of the rows held out, after each epoch.
-    best_loss_ : float
-        The lowest loss that was watched.
-    device_ : str
-        Where it was trained.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
+    n_iter_, loss_curve_, validation_loss_curve_, best_loss_, device_, n_features_in_, feature_names_in_
+        As in `DensityWeightedMLPRegressor`.
 
     References
     ----------
@@ -479,16 +282,16 @@ class DensityWeightedMLPClassifier(ClassifierMixin, _MLP):
     classes_: NDArray[Any]
 
     _parameter_constraints: dict[str, list[Any]] = {
-        **_MLP._parameter_constraints,
+        **DensityWeightedMLP._parameter_constraints,
         "class_weight": [StrOptions({"balanced"}), dict, None],
     }
 
     def __init__(
         self,
-        hidden_layer_sizes: Any = (100, 50, 20),
+        hidden_layer_sizes: int | Sequence[int] = (100, 50, 20),
         *,
-        class_weight: Any = None,
-        density: Any = None,
+        class_weight: str | dict[Any, float] | None = None,
+        density: str | int | DensityWeights | None = None,
         alpha: float = 1e-4,
         learning_rate_init: float = 1e-3,
         batch_size: int = 200,
@@ -499,24 +302,10 @@ class DensityWeightedMLPClassifier(ClassifierMixin, _MLP):
         tol: float = 1e-4,
         standardize: bool = True,
         device: str = "auto",
-        random_state: Any = None,
+        random_state: RandomState = None,
         verbose: int = 0,
     ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.class_weight = class_weight
-        self.density = density
-        self.alpha = alpha
-        self.learning_rate_init = learning_rate_init
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.standardize = standardize
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> DensityWeightedMLPClassifier:
@@ -536,15 +325,13 @@ class DensityWeightedMLPClassifier(ClassifierMixin, _MLP):
         X, y, weight, classes = validate_training(self, X, y, sample_weight)
         X, y, weight, classes = drop_weightless(X, y, weight, classes)
         codes: NDArray[Any] = np.asarray(np.searchsorted(classes, y))
-        seed = seed_from(self.random_state)
-        rng = np.random.default_rng(seed)
-        parts = hold_out(y, self.validation_fraction if self.early_stopping else 0.0, rng, stratify=True)
+        split = self._split(y, stratify=True)
         if classes.size == 2:
             target, loss = codes[:, None], log_loss
         else:
             target, loss = np.eye(classes.size, dtype=np.float32)[codes], cross_entropy
-        found = self._learn(X, y, weight, self._costs(y, codes, weight, classes), parts, target, loss, seed, rng)
-        self._store(*found, 0.0, 1.0, 1)
+        cost = self._costs(y, codes, weight, classes)
+        self._train(Examples(X, y, weight, cost, target), split, loss)
         self.classes_ = classes
         return self
 
@@ -612,47 +399,6 @@ class DensityWeightedMLPClassifier(ClassifierMixin, _MLP):
             totals = np.bincount(codes, weight)
             return np.asarray(weight * (totals.sum() / (classes.size * totals))[codes])
         return row_costs(self.class_weight, y, codes > 0, weight, classes=classes)
-
-
-# --- what they are made of ---
-
-
-def load_torch(estimator: Any) -> Any:
-    """torch, when it is first needed."""
-    try:
-        return import_module("torch")
-    except ImportError as error:
-        raise ImportError(
-            f"{type(estimator).__name__} is trained with torch, which is not here ({error}): "
-            "install it with pip install 'evenmargin[torch]'."
-        ) from error
-
-
-def _find_device(torch: Any, name: str) -> Any:
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        torch.zeros(1, device=name).cpu()
-    except (RuntimeError, AssertionError, NotImplementedError, ValueError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ValueError(f"torch cannot use device={name!r} here: choose 'auto' or 'cpu' ({reason}).") from None
-    return torch.device(name)
-
-
-def _threads_for(rows: int, sizes: list[int]) -> AbstractContextManager[Any]:
-    """One thread for a small network: several would wait for each other, the longer the busier the machine is.
-
-    The limit is OpenMP's, which is of the calling thread only, so that nobody else's torch is slowed.
-    """
-    if rows * sum(width * height for width, height in pairwise(sizes)) > _SMALL:
-        return nullcontext()
-    return ThreadpoolController().limit(limits=1, user_api="openmp")
-
-
-def _check_float32(X: MatrixLike, target: NDArray[Any]) -> None:
-    for what, values in (("X", X.data if issparse(X) else X), ("The target", target)):
-        if values.size and np.abs(values).max() > np.finfo(np.float32).max:
-            raise ValueError(f"{what} has values beyond what float32 holds: scale them, or set standardize=True.")
 
 
 def _numbers(y: VectorLike, X: MatrixLike) -> Array:

@@ -186,13 +186,13 @@ class OnDevice(Streamed):
     ) -> None:
         Gram.__init__(self, kernel, X, constant, ridge, workers)
         self.single, self.most = True, block_rows(2 * budget)
-        self.points: Any = products.Points(kernel, X, np.float32, centre_of(kernel, X))
+        self.points: Any = products.DevicePoints(kernel, X, np.float32, centre_of(kernel, X))
 
     def widen(self) -> None:
         if self.single:
             self.single, centre = False, self.points.centre
             del self.points  # its memory may be needed
-            self.points = products.Points(self.kernel, self.X, np.float64, centre)
+            self.points = products.DevicePoints(self.kernel, self.X, np.float64, centre)
 
     def _block(self, rows: Index) -> Array:
         own = self._wide(rows)
@@ -204,13 +204,13 @@ class OnDevice(Streamed):
     def _exact(self, wanted: Index, rows: Index, scale: Array) -> Array:
         return self._product(self._wide(wanted), self._wide(rows), scale)
 
-    def _wide(self, rows: Index) -> products.Points:
+    def _wide(self, rows: Index) -> products.DevicePoints:
         """These rows in float64."""
         if not self.single:
             return self.points.take(rows)  # type: ignore[no-any-return]
-        return products.Points(self.kernel, self.X[rows], np.float64, self.points.centre)
+        return products.DevicePoints(self.kernel, self.X[rows], np.float64, self.points.centre)
 
-    def _product(self, A: products.Points, B: products.Points, scale: Array) -> Array:
+    def _product(self, A: products.DevicePoints, B: products.DevicePoints, scale: Array) -> Array:
         if B.n == 0:
             return np.zeros(A.n)
         V = arrays.put(scale, A.device, B.dtype)

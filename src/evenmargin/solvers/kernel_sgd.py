@@ -266,7 +266,7 @@ class DrawnOnDevice(Drawn):
         super().__init__(problem)
         X, kernel = problem.X, problem.kernel
         dtype = X.dtype if X.shape[0] <= SMALL else np.float32
-        self.points = products.Points(kernel, X, dtype, centre_of(kernel, X))
+        self.points = products.DevicePoints(kernel, X, dtype, centre_of(kernel, X))
         self.past = self.points.take(slice(0, 0))
         self.c = arrays.zeros(0, X.device, dtype)
 
