@@ -52,6 +52,7 @@ from ._util.typing import Array, Index, Mask, MatrixLike, VectorLike
 from .adjust import BestThreshold, BestZ, best_threshold, best_z
 from .kernels import get_kernel, kernel_dot
 from .metrics import MetricLike, get_metric
+from .operating.responses import neutral_threshold, score_method, scores_for
 from .weights import minority_is_positive
 
 __all__ = ["ZAdjustedClassifier"]
@@ -218,7 +219,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         -------
         self
         """
-        estimator = self._estimator()
+        estimator = machine_to_adjust(self)
         check_choices(self, estimator)
         refuse_dask(X)
         X, y = indexable(X, to_host(y))
@@ -283,10 +284,12 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         fit = MethodMapping().add(caller="fit", callee="fit")
         split = MethodMapping().add(caller="fit", callee="split")
         router = MetadataRouter(owner=self).add_self_request(self)
-        return router.add(estimator=self._estimator(), method_mapping=fit).add(splitter=self.cv, method_mapping=split)
+        return router.add(estimator=machine_to_adjust(self), method_mapping=fit).add(
+            splitter=self.cv, method_mapping=split
+        )
 
     def __sklearn_tags__(self) -> Any:
-        tags, inner = super().__sklearn_tags__(), get_tags(self._estimator())
+        tags, inner = super().__sklearn_tags__(), get_tags(machine_to_adjust(self))
         tags.classifier_tags.multi_class = False
         tags.input_tags.sparse = inner.input_tags.sparse
         tags.input_tags.pairwise = inner.input_tags.pairwise
@@ -295,14 +298,6 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
     @property
     def _prefit(self) -> bool:
         return isinstance(self.cv, str)  # "prefit" is the only string
-
-    def _estimator(self) -> Any:
-        if self.estimator is not None:
-            return self.estimator
-        from .kernel import KernelSVM
-
-        svm = KernelSVM()
-        return svm.set_fit_request(sample_weight=True) if get_config()["enable_metadata_routing"] else svm
 
     def _route(self, estimator: BaseEstimator, weight: Array | None, fit_params: dict[str, Any]) -> tuple[Any, Any]:
         """What goes to the estimator's `fit` and to the splitter."""
@@ -380,6 +375,16 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
 # --- the choice, also for searches ---
 
 
+def machine_to_adjust(adjuster: ZAdjustedClassifier) -> Any:
+    """The adjuster's estimator, before a fit: None means a KernelSVM."""
+    if adjuster.estimator is not None:
+        return adjuster.estimator
+    from .kernel import KernelSVM
+
+    svm = KernelSVM()
+    return svm.set_fit_request(sample_weight=True) if get_config()["enable_metadata_routing"] else svm
+
+
 def check_choices(adjuster: ZAdjustedClassifier, estimator: BaseEstimator) -> None:
     """Whether the estimator can be adjusted as the adjuster's parameters say."""
     get_metric(adjuster.metric)
@@ -409,7 +414,7 @@ def best_choice(
         best: Best = best_z(p, q, positive, metric, weight, search=adjuster.search, z_max=adjuster.z_max, **options)
         unchanged, whole = "z = 1 leaves the machine as it was", (0.0, math.inf)
     else:
-        neutral = 0.0 if hasattr(fitted, "decision_function") else 0.5
+        neutral = neutral_threshold(score_method(fitted))
         best = best_threshold(parts[0], positive, metric, weight, neutral=neutral, **options)
         unchanged, whole = f"the threshold stays at {neutral}", (-math.inf, math.inf)
     if best.interval == whole:
@@ -447,11 +452,12 @@ def _fold(
 def parts_of_score(method: str, estimator: BaseEstimator, X: MatrixLike, minority: int) -> tuple[Array, ...]:
     """(p, q), or the score alone for "threshold", with classes_[minority] as the positive class."""
     if method == "threshold":
-        if hasattr(estimator, "decision_function"):
-            score = to_host(estimator.decision_function(X), np.float64)
-            return (score if minority == 1 else -score,)
-        return (to_host(estimator.predict_proba(X)[:, minority], np.float64),)
-    up, down, intercept = split_decision(estimator, X)
+        return (scores_for(estimator, X, score_method(estimator), minority),)
+    return z_parts(*split_decision(estimator, X), minority)
+
+
+def z_parts(up: Array, down: Array, intercept: float, minority: int) -> tuple[Array, Array]:
+    """p and q of a split score; see the module."""
     return (up, down + intercept) if minority == 1 else (-down, -(up + intercept))
 
 

@@ -8,7 +8,7 @@ left to the scorer itself, whose warnings and conventions then hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from inspect import signature
 from numbers import Number
 from traceback import format_exc
@@ -16,35 +16,28 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.metrics import check_scoring
 
 from .._util.typing import Array, Mask, MatrixLike, VectorLike
 
-__all__ = ["QUICK", "Scorers", "quick_scores"]
+__all__ = ["QUICK", "Scorers", "is_own_function", "quick_scores"]
 
 
 class Scorers:
-    """One scorer or several, by name; a single one is called "score".
+    """One scorer or several, by name; a single one is called "score". The parameters are those of the search."""
 
-    Parameters
-    ----------
-    estimator : estimator
-    scoring : str, callable, list, tuple, set, dict or None
-    error_score : "raise" or number
-    """
-
-    def __init__(self, estimator: Any, scoring: Any, error_score: Any) -> None:
+    def __init__(self, estimator: BaseEstimator, scoring: Any, error_score: float | str) -> None:
         self.error_score, self.failures = error_score, list[str]()
         self.multiple = not (scoring is None or isinstance(scoring, str) or callable(scoring))
-        self.open = callable(scoring)  # only its answer tells whether it is one metric or several
+        self.open = callable(scoring)  # only its return value tells whether it is one metric or several
         if self.multiple:
-            check_scoring(estimator, scoring)  # its words on lists and dicts that make no sense
+            check_scoring(estimator, scoring)  # scikit-learn's errors for lists and dicts that make no sense
             named = dict(scoring) if isinstance(scoring, Mapping) else {name: name for name in scoring}
         else:
             named = {"score": scoring}
         self.names = {name: _name(given) for name, given in named.items()}
-        # A function of the user's own may ask the estimator for anything, and must be given a fitted one.
-        self.own = any(callable(given) and not hasattr(given, "_score_func") for given in named.values())
+        self.own = any(map(is_own_function, named.values()))
         self.scorers = {name: check_scoring(estimator, given) for name, given in named.items()}
 
     @property
@@ -57,17 +50,16 @@ class Scorers:
         return [name for name, scorer in self.scorers.items() if _takes_weight(scorer)]
 
     def __call__(
-        self, estimator: Any, X: MatrixLike, y: VectorLike, params: Mapping[str, dict[str, Any]]
+        self,
+        estimator: BaseEstimator,
+        X: MatrixLike,
+        y: VectorLike,
+        params: Mapping[str, dict[str, Any]],
+        names: Iterable[str] | None = None,
     ) -> dict[str, float]:
-        """The metrics of a fitted estimator; error_score where a scorer fails."""
-        return self.some(list(self.scorers), estimator, X, y, params)
-
-    def some(
-        self, names: list[str], estimator: Any, X: MatrixLike, y: VectorLike, params: Mapping[str, dict[str, Any]]
-    ) -> dict[str, float]:
-        """The same of some of the scorers."""
+        """The metrics of a fitted estimator, or some of them; error_score where a scorer fails."""
         found: dict[str, float] = {}
-        for name in names:
+        for name in self.scorers if names is None else names:
             try:
                 rows = (X,) if y is None else (X, y)
                 value = self.scorers[name](estimator, *rows, **params.get(name, {}))
@@ -83,20 +75,25 @@ class Scorers:
         return found
 
 
-def _name(given: Any) -> str | None:
+def is_own_function(scoring: object) -> bool:
+    """Whether it is a function of the user's own, which may ask the estimator for anything: it needs a fitted one."""
+    return callable(scoring) and not hasattr(scoring, "_score_func")
+
+
+def _name(given: object) -> str | None:
     """The name under which a scorer may be quick."""
     if given is None:
         return "accuracy"  # what `score` of a classifier is
     return given if isinstance(given, str) else None
 
 
-def _takes_weight(scorer: Any) -> bool:
+def _takes_weight(scorer: Callable[..., Any]) -> bool:
     if hasattr(scorer, "_accept_sample_weight"):
         return bool(scorer._accept_sample_weight())
     return not hasattr(scorer, "_score_func") and "sample_weight" in signature(scorer).parameters
 
 
-def _number(value: Any, name: Any) -> float:
+def _number(value: Any, name: str) -> float:
     if hasattr(value, "item") and np.size(value) == 1:
         value = value.item()
     if not isinstance(value, Number):
@@ -108,14 +105,9 @@ def _number(value: Any, name: Any) -> float:
 
 
 def quick_scores(name: str | None, classes: NDArray[Any], y: NDArray[Any], scores: Array) -> Array:
-    """A metric for every machine; NaN where that is left to the scorer itself.
+    """A metric for every machine, by the name of a scikit-learn scorer; NaN where that is left to the scorer itself.
 
-    Parameters
-    ----------
-    name : of a scikit-learn scorer
-    classes : ndarray
-        That the machines know.
-    y : ndarray of shape (n,)
+    classes : those of the machines
     scores : ndarray of shape (machines, n) or (machines, n, n_classes)
     """
     undefined = np.full(scores.shape[0], np.nan)
