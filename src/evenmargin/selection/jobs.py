@@ -190,7 +190,7 @@ class JobMaker:
         self, machine: KernelSVM, rows: FoldRows, fold: int, own: Index, y: NDArray[Any], weight: Array
     ) -> Array:
         """The machine's density weights; schemes with the same γ share their sums."""
-        given = machine.density
+        given: Any = machine.density
         rule = given if isinstance(given, DensityWeights) else DensityWeights(given)
         validate_parameters(rule)
         scheme = scheme_name(rule.scheme)
@@ -262,13 +262,14 @@ def _adjusted(job: PathJob, machines: list[tuple[Array, Array, float]]) -> Array
     minority = int(minority_is_positive(y == classes[1], weights))
     found = np.empty((len(machines), job.rows.n))
     for place, (candidate, (score, up, b)) in enumerate(zip(job.recipe.candidates, machines, strict=True)):
-        if candidate.adjuster.method == "z":
+        adjuster: Any = candidate.adjuster
+        if adjuster.method == "z":
             parts: tuple[Array, ...] = z_parts(up, score - (up + b), b, minority)
         else:
             parts = (for_class(score.astype(job.rows.X.dtype).astype(np.float64), minority),)
         chosen = tuple(part[counted] for part in parts)
         with _code_of_the_user():
-            best = best_choice(candidate.adjuster, chosen, y == classes[minority], weights, job.recipe.machine)
+            best = best_choice(adjuster, chosen, y == classes[minority], weights, job.recipe.machine)
         found[place] = adjusted_scores(parts, best[0], minority)
     return found
 

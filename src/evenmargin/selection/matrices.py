@@ -83,7 +83,7 @@ class FoldRows:
                 size = float(np.abs(kernel.diagonal(self.X)).max())
         return size * (arrays.ROUNDING if self.held_on_device else float(np.finfo(self.dtype).eps))
 
-    def gram(self, kernel: Kernel, augmented: bool, out: Floats | None, workers: Workers) -> Any:
+    def gram(self, kernel: Any, augmented: bool, out: Any, workers: Workers) -> Any:
         """K of all rows among themselves, 1 added where the intercept is augmented."""
         if self.held_on_device:
             return self._square(kernel, augmented)
