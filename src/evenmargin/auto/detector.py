@@ -36,8 +36,10 @@ class Detector:
     count : ndarray of shape (n,)
         How many rows of the table each of them stands for: what intervals go by.
     calibrator : Calibrator
+    sign : float
+        +1, or −1 where the class is the first of two: turns scores into those of `classes_[1]`.
     threshold : float
-        Scores above it are called positive.
+        The class is predicted for scores above it.
     """
 
     label: Any
@@ -46,12 +48,15 @@ class Detector:
     weight: Array
     count: Array
     calibrator: Calibrator
+    sign: float = 1.0
     threshold: float = 0.0
 
     @classmethod
-    def of(cls, label: Any, committee: Committee, positive: Mask, weight: Array, count: Array) -> Detector:
+    def of(
+        cls, label: Any, committee: Committee, positive: Mask, weight: Array, count: Array, sign: float = 1.0
+    ) -> Detector:
         calibrator = Calibrator().fit(committee.unseen, positive, weight)
-        return cls(label, committee, positive, weight, count, calibrator)
+        return cls(label, committee, positive, weight, count, calibrator, sign)
 
     def score(self, X: Array, workers: Workers | None = None) -> Array:
         return self.committee.score(X, workers)
