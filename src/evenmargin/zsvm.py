@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import warnings
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +63,18 @@ _TILE = 2**22  # kernel values at a time: 32 MB
 _RESOLUTION = 1e-12  # rows whose scores are closer differ by rounding only
 
 
-class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class RowsToAdjust(NamedTuple):
+    """The rows of a fit; `kept` are those with a weight, `params` are for the machine's fit."""
+
+    X: MatrixLike
+    y: NDArray[Any]
+    kept: Index
+    classes: NDArray[Any]
+    minority: int
+    params: dict[str, Any]
+
+
+class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn: no types
     """A support vector machine whose boundary is moved in favour of the minority after training.
 
     A machine trained on classes of unequal size leaves too little room for the
@@ -233,10 +244,11 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
                 "wrap the adjusted machine in sklearn.multiclass.OneVsRestClassifier."
             )
         minority = int(minority_is_positive(y == classes[1], weight))
-        held_out = self._held_out(estimator, X, y, kept, params, split_params, minority)
-        fitted, X, rows = self._fit_machine(estimator, X, y, kept, params)
-        parts, rows = held_out or (parts_of_score(self.method, fitted, X, minority), rows)
-        best = best_choice(self, parts, y[rows] == classes[minority], weight[rows], fitted)
+        rows = RowsToAdjust(X, y, kept, classes, minority, params)
+        held_out = self._held_out(estimator, rows, split_params)
+        fitted, X, used = self._fit_machine(estimator, rows)
+        parts, used = held_out or (parts_of_score(self.method, fitted, X, minority), used)
+        best = best_choice(self, parts, y[used] == classes[minority], weight[used], fitted)
         self._keep(best, fitted, classes, minority)
         return self
 
@@ -284,9 +296,8 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         fit = MethodMapping().add(caller="fit", callee="fit")
         split = MethodMapping().add(caller="fit", callee="split")
         router = MetadataRouter(owner=self).add_self_request(self)
-        return router.add(estimator=machine_to_adjust(self), method_mapping=fit).add(
-            splitter=self.cv, method_mapping=split
-        )
+        router.add(estimator=machine_to_adjust(self), method_mapping=fit)
+        return router.add(splitter=self.cv, method_mapping=split)
 
     def __sklearn_tags__(self) -> Any:
         tags, inner = super().__sklearn_tags__(), get_tags(machine_to_adjust(self))
@@ -317,58 +328,49 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         return fit_params, {}
 
     def _held_out(
-        self,
-        estimator: BaseEstimator,
-        X: MatrixLike,
-        y: NDArray[Any],
-        kept: Index,
-        params: dict[str, Any],
-        split_params: dict[str, Any],
-        minority: int,
+        self, estimator: BaseEstimator, rows: RowsToAdjust, split_params: dict[str, Any]
     ) -> tuple[tuple[Array, ...], Index] | None:
         """The parts of the scores of held-out rows, and which rows these are; rows of weight 0 are left out."""
         if self.cv is None or self._prefit:
             return None
+        y, kept = rows.y, rows.kept
         if isinstance(self.cv, Integral):
             splits = check_cv(self.cv, y[kept], classifier=True).split(kept, y[kept])
             folds = [(kept[train], kept[test]) for train, test in splits]
         else:  # a splitter refers to the rows as they were given
             every, counts = np.arange(y.size), np.isin(np.arange(y.size), kept)
-            splits = check_cv(self.cv, y, classifier=True).split(X, y, **split_params)
+            splits = check_cv(self.cv, y, classifier=True).split(rows.X, y, **split_params)
             folds = [(every[train][counts[train]], every[test][counts[test]]) for train, test in splits]
-        each = Parallel(n_jobs=1 if on_device(estimator, X) else self.n_jobs)(
-            delayed(_fold)(self.method, clone(estimator), X, y, train, test, params, minority) for train, test in folds
+        each = Parallel(n_jobs=1 if on_device(estimator, rows.X) else self.n_jobs)(
+            delayed(_fold)(self.method, clone(estimator), rows, train, test) for train, test in folds
         )
         parts = tuple(np.concatenate(part) for part in zip(*each, strict=True))
         return parts, np.concatenate([test for _, test in folds])
 
-    def _fit_machine(
-        self, estimator: BaseEstimator, X: MatrixLike, y: NDArray[Any], kept: Index, params: dict[str, Any]
-    ) -> tuple[Any, MatrixLike, Index]:
+    def _fit_machine(self, estimator: BaseEstimator, rows: RowsToAdjust) -> tuple[Any, MatrixLike, Index]:
         """The machine, fitted to the rows with a weight; and the rows whose scores it is asked for."""
-        rows = kept
-        if kept.size < y.size:
+        X, y, used, params = rows.X, rows.y, rows.kept, rows.params
+        if used.size < y.size:
             if get_tags(estimator).input_tags.pairwise:  # it will get a column for each row, weightless or not
-                rows = np.arange(y.size)
+                used = np.arange(y.size)
             else:
-                params = check_method_params(X, params, indices=kept)
-                X, _ = safe_split(estimator, X, y, kept)
-        fitted = estimator if self._prefit else clone(estimator).fit(X, y[rows], **params)
-        classes = np.unique(y[kept])
-        if not np.array_equal(fitted.classes_, classes):
+                params = check_method_params(X, params, indices=used)
+                X, _ = safe_split(estimator, X, y, used)
+        fitted = estimator if self._prefit else clone(estimator).fit(X, y[used], **params)
+        if not np.array_equal(fitted.classes_, rows.classes):
             raise ValueError(
                 f"The estimator knows the classes {np.asarray(fitted.classes_).tolist()}, but y has "
-                f"{classes.tolist()}: choose on rows of the same two classes."
+                f"{rows.classes.tolist()}: choose on rows of the same two classes."
             )
-        return fitted, X, rows
+        return fitted, X, used
 
     def _keep(self, best: Best, fitted: BaseEstimator, classes: NDArray[Any], minority: int) -> None:
-        for stale in ("z_", "threshold_", "n_features_in_", "feature_names_in_"):
+        columns = ("n_features_in_", "feature_names_in_")
+        for stale in ("z_", "threshold_", *columns):
             self.__dict__.pop(stale, None)
         setattr(self, "z_" if isinstance(best, BestZ) else "threshold_", best[0])
         self.best_score_, self.interval_ = best.value, best.interval
         self.classes_, self.estimator_, self.minority_ = classes, fitted, classes[minority]
-        columns = ("n_features_in_", "feature_names_in_")
         self.__dict__.update({name: getattr(fitted, name) for name in columns if hasattr(fitted, name)})
 
 
@@ -437,16 +439,14 @@ def adjusted_scores(parts: tuple[Array, ...], chosen: float, minority: int) -> A
 # --- scores in parts ---
 
 
-def _fold(
-    method: str, estimator: Any, X: MatrixLike, y: NDArray[Any], train: Index, test: Index, params: Any, minority: int
-) -> tuple[Array, ...]:
+def _fold(method: str, estimator: BaseEstimator, rows: RowsToAdjust, train: Index, test: Index) -> tuple[Array, ...]:
     """Fit on the training rows of a fold; the parts of the scores of its test rows."""
-    X_train, y_train = safe_split(estimator, X, y, train)
-    X_test, _ = safe_split(estimator, X, y, test, train)
+    X_train, y_train = safe_split(estimator, rows.X, rows.y, train)
+    X_test, _ = safe_split(estimator, rows.X, rows.y, test, train)
     if np.unique(y_train).size < 2:
         raise ValueError("cv leaves a fold with training rows of one class only: use fewer folds, stratified.")
-    estimator.fit(X_train, y_train, **check_method_params(X, params, indices=train))
-    return parts_of_score(method, estimator, X_test, minority)
+    estimator.fit(X_train, y_train, **check_method_params(rows.X, rows.params, indices=train))
+    return parts_of_score(method, estimator, X_test, rows.minority)
 
 
 def parts_of_score(method: str, estimator: BaseEstimator, X: MatrixLike, minority: int) -> tuple[Array, ...]:

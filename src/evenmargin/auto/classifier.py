@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from itertools import count
@@ -44,7 +43,7 @@ from ..operating.objectives import ObjectiveLike
 from ..solvers.one_vs_rest import one_vs_rest
 from ..weights import minority_is_positive
 from .committee import assemble
-from .detector import Detector
+from .detector import Detector, class_probabilities, class_scores
 from .plan import Plan, most_rows, plan_for
 from .rows import ClassRows, LensRows
 from .summary import FitRecord, Summary, describe_detector
@@ -285,7 +284,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
         check_is_fitted(self)
-        return self._distances(self._scores(X))
+        return class_scores(self.detectors_, self._scores(X))
 
     @by_blocks
     def predict(self, X: MatrixLike) -> NDArray[Any]:
@@ -299,7 +298,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        return self._called(self.decision_function(X))
+        return self._labels(self.decision_function(X))
 
     @by_blocks
     def predict_proba(self, X: MatrixLike) -> Array:
@@ -314,7 +313,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         ndarray of shape (n_samples, n_classes)
         """
         check_is_fitted(self)
-        return self._shares(self._scores(X))
+        return class_probabilities(self.detectors_, self._scores(X))
 
     @by_blocks
     def predict_log_proba(self, X: MatrixLike) -> Array:
@@ -357,8 +356,8 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
 
             return assess_blocks(self, X)
         raw = self._scores(X)
-        scores, shares = self._distances(raw), self._shares(raw)
-        columns: dict[str, Any] = {"prediction": self._called(scores)}
+        scores, shares = class_scores(self.detectors_, raw), class_probabilities(self.detectors_, raw)
+        columns: dict[str, Any] = {"prediction": self._labels(scores)}
         if self.classes_.size == 2:
             place = 1 if self.detectors_[0].sign > 0 else 0
             columns |= {"probability": shares[:, place], "score": self.detectors_[0].sign * scores}
@@ -406,7 +405,12 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         """A detector of the positive class, or of each of several."""
         which, detectors = one_vs_rest(classes), []
         with Workers(count_threads(self.n_jobs)) as workers, progress_bars(bool(self.verbose)) as open_bar:
-            report = _counting(open_bar("EvenMarginClassifier"), 2 * len(LENSES) * len(which))
+            bar, step = open_bar("EvenMarginClassifier"), count(1)
+
+            def report(stage: str) -> None:
+                if bar is not None:
+                    bar(next(step), 2 * len(LENSES) * len(which), stage)
+
             rows_of = cache(partial(LensRows.of, X=X, weight=used.weight))
             for turn, place in enumerate(which):
                 sign, positive = self._sides(y, used.weight, classes, place)
@@ -481,46 +485,17 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
 
     # --- prediction ---
 
-    def _distances(self, raw: list[Array]) -> Array:
-        """How far the detectors' scores are above the boundary."""
-        if self.classes_.size == 2:
-            return np.asarray(self.detectors_[0].sign * (raw[0] - self.detectors_[0].threshold))
-        return np.column_stack([
-            _log_odds(detector.probability(scores)) - _log_odds(detector.probability_threshold)
-            for detector, scores in zip(self.detectors_, raw, strict=True)
-        ])  # fmt: skip
-
-    def _called(self, scores: Array) -> NDArray[Any]:
-        if scores.ndim == 1:
-            # A score on the boundary is negative, whichever class that is.
-            return self.classes_[np.where(scores > 0 if self.detectors_[0].sign > 0 else scores >= 0, 1, 0)]
-        return self.classes_[scores.argmax(axis=1)]
-
-    def _shares(self, raw: list[Array]) -> Array:
-        """Probabilities of the classes."""
-        own = [detector.probability(scores) for detector, scores in zip(self.detectors_, raw, strict=True)]
-        if self.classes_.size == 2:
-            (share,) = own
-            return np.column_stack([1.0 - share, share] if self.detectors_[0].sign > 0 else [share, 1.0 - share])
-        shares = np.column_stack(own)
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+    def _labels(self, scores: Array) -> NDArray[Any]:
+        if scores.ndim == 2:
+            return self.classes_[scores.argmax(axis=1)]
+        # A score on the boundary is negative, whichever class that is.
+        return self.classes_[np.where(scores > 0 if self.detectors_[0].sign > 0 else scores >= 0, 1, 0)]
 
     def _scores(self, X: MatrixLike) -> list[Array]:
         numbers = self.encoder_.transform(validate_table(self, as_table(X)))
         elements = numbers.shape[0] * self.detectors_[0].committee.members[0].machine.support.shape[0]
         with Workers(1 if elements < 100_000 else count_threads(self.n_jobs)) as workers:
             return [detector.score(numbers, workers) for detector in self.detectors_]
-
-
-def _counting(bar: Callable[[int, int, str], None] | None, total: int) -> Callable[[str], None]:
-    """A function that moves the bar on by one step, with a note."""
-    done = count(1)
-
-    def report(stage: str) -> None:
-        if bar is not None:
-            bar(next(done), total, stage)
-
-    return report
 
 
 def _one_or_all(values: list[float]) -> Any:
@@ -530,7 +505,3 @@ def _one_or_all(values: list[float]) -> Any:
 def _plain(label: Any) -> Any:
     """A label as it is written in Python, not as a NumPy scalar."""
     return label.item() if isinstance(label, np.generic) else label
-
-
-def _log_odds(probability: Any) -> Any:
-    return np.log(probability) - np.log1p(-np.asarray(probability))

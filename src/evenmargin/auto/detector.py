@@ -16,7 +16,7 @@ from .._util.typing import Array, Mask
 from ..operating import Calibrator, Choice, Objective, choose_threshold, metric_interval, operating_curve
 from .committee import Committee
 
-__all__ = ["ESTIMATES", "Detector"]
+__all__ = ["ESTIMATES", "Detector", "class_probabilities", "class_scores"]
 
 
 _PARTS = 5  # that are cut where the others say; two folds of ten are one part, as each cut takes time
@@ -114,3 +114,31 @@ class Detector:
         curve = operating_curve(self.committee.unseen, self.positive, self.weight, objective)
         curve.insert(1, "probability", self.probability(curve["threshold"].to_numpy()))
         return curve
+
+
+# --- of classes ---
+
+
+def class_scores(detectors: list[Detector], scores: list[Array]) -> Array:
+    """How far the detectors' scores are above the boundary: of `classes_[1]`, or of each class."""
+    if len(detectors) == 1:
+        return np.asarray(detectors[0].sign * (scores[0] - detectors[0].threshold))
+    above = [
+        _log_odds(detector.probability(own)) - _log_odds(detector.probability_threshold)
+        for detector, own in zip(detectors, scores, strict=True)
+    ]
+    return np.column_stack(above)
+
+
+def class_probabilities(detectors: list[Detector], scores: list[Array]) -> Array:
+    """A column for each class, from the detectors' scores."""
+    shares = [detector.probability(own) for detector, own in zip(detectors, scores, strict=True)]
+    if len(detectors) == 1:
+        (share,) = shares
+        return np.column_stack([1.0 - share, share] if detectors[0].sign > 0 else [share, 1.0 - share])
+    every = np.column_stack(shares)
+    return np.asarray(every / every.sum(axis=1, keepdims=True))
+
+
+def _log_odds(probability: Any) -> Any:
+    return np.log(probability) - np.log1p(-np.asarray(probability))

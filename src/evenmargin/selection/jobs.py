@@ -28,7 +28,6 @@ from .._device import arrays
 from .._input.checks import (
     drop_weightless,
     seed_from,
-    validate_parameters,
     validate_rows,
     validate_training,
     weight_name,
@@ -36,9 +35,7 @@ from .._input.checks import (
 from .._input.entry import enter
 from .._util.threads import Workers
 from .._util.typing import Array, Floats, Index, MatrixLike
-from ..density import DensityWeights, density_weights
-from ..density.schemes import normalized, scheme_name, scheme_weights
-from ..density.weights import fit_in_memory
+from ..density import density_weights
 from ..kernel import KernelSVM
 from ..kernels import Kernel
 from ..losses import SquaredHinge, get_loss
@@ -142,20 +139,21 @@ class JobMaker:
         else:
             rows = self.once((recipe.transform, fold, device), self._fold_rows, recipe, fold)
             train, test = np.arange(train.size), np.arange(train.size, train.size + test.size)
-        training = self.once((rows, fold, recipe.costs), self._tasks, recipe.machine, rows, fold, train)
+        training = self.once((rows, fold, recipe.costs), self._tasks, recipe.machine, rows, train)
         in_words = isinstance(getattr(recipe.kernel, "gamma", None), str)
         kernel = recipe.kernel.settled(rows.X[training.train] if in_words else rows.X, training.weight)
         job = PathJob(recipe, fold, rows, kernel, training, test)
         rows.kernels.add(job.matrix[1:])
         return job
 
-    def _tasks(self, machine: KernelSVM, rows: FoldRows, fold: int, train: Index) -> TrainingTasks:
+    def _tasks(self, machine: KernelSVM, rows: FoldRows, train: Index) -> TrainingTasks:
         counted, y, weight, classes = drop_weightless(
             train, rows.y[train], rows.weight[train], np.unique(rows.y[train])
         )
         kept, density = counted, None
         if machine.density is not None:
-            density = self._density(machine, rows, fold, counted, y, weight)
+            seed = seed_from(machine.random_state)
+            density = np.asarray(density_weights(machine.density, rows.X[counted], y, weight, seed))
             some = np.flatnonzero(density)
             kept, y, weight, density = counted[some], y[some], weight[some], density[some]
             if np.unique(y).size < classes.size:
@@ -185,22 +183,6 @@ class JobMaker:
         aside = validate_rows(scratch, enter(aside, device)[0])
         X, y = joined(X, aside), np.concatenate([y, np.asarray(y_aside)])
         return FoldRows(X, y, weight[np.concatenate(trials.index[fold])])
-
-    def _density(
-        self, machine: KernelSVM, rows: FoldRows, fold: int, own: Index, y: NDArray[Any], weight: Array
-    ) -> Array:
-        """The machine's density weights; schemes with the same γ share their sums."""
-        given: Any = machine.density
-        rule = given if isinstance(given, DensityWeights) else DensityWeights(given)
-        validate_parameters(rule)
-        scheme = scheme_name(rule.scheme)
-        if rule.method != "exact" or scheme == "random":
-            return np.asarray(density_weights(given, rows.X[own], y, weight, seed_from(machine.random_state)))
-        signed = scheme == "same_class"
-        plain = DensityWeights("same_class" if signed else "density", gamma=rule.gamma, device=rule.device)
-        fitted = self.once((rows, fold, rule.gamma, signed), fit_in_memory, plain, rows.X[own], y, weight)
-        found = normalized(scheme_weights(fitted.density_, scheme, weight), rule.normalize, weight)
-        return np.asarray(found, dtype=np.float64)
 
 
 # --- doing a job ---

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from math import isfinite
-from numbers import Real
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -103,7 +101,7 @@ def find_recipes(trials: Trials) -> list[Recipe]:
         recipe = recipes[key]
         try:
             if recipe is not None:
-                recipe.candidates.append(_candidate(recipe, number, params, base.prefix))
+                recipe.candidates.append(_candidate(number, trials.made(params)))
         except (ValueError, TypeError):
             pass  # a plain fit will say what is wrong
     return [recipe for recipe in recipes.values() if recipe is not None and recipe.candidates]
@@ -137,17 +135,14 @@ def _is_known(machine: KernelSVM, kernel: Kernel) -> bool:
     return exact and whole and known_kernel and known_loss and not bools
 
 
-def _candidate(recipe: Recipe, number: int, params: dict[str, Any], prefix: str) -> Candidate:
-    C, alpha = params.get(prefix + "C", recipe.machine.C), params.get(prefix + "alpha", recipe.machine.alpha)
-    for price in (C, alpha):
-        if price is not None and not (isinstance(price, Real) and float(price) > 0 and isfinite(price)):
-            raise ValueError(price)
-    if C is None or isinstance(C, bool) or isinstance(alpha, bool):
-        raise ValueError(C)
-    adjuster = None
-    if recipe.adjusted is not None:
-        own = {name: params.get(name, getattr(recipe.adjusted, name)) for name in _ADJUSTMENTS}
-        adjuster = ZAdjustedClassifier(recipe.machine, **own)
-        validate_parameters(adjuster)
-        check_choices(adjuster, recipe.machine)
-    return Candidate(number, float(C), None if alpha is None else float(alpha), adjuster)
+def _candidate(number: int, estimator: BaseEstimator) -> Candidate:
+    """A candidate's own part; ValueError or TypeError where its fit would raise one."""
+    found = _anatomy(estimator)
+    if found is None:
+        raise TypeError(estimator)
+    validate_parameters(found.machine)
+    if found.adjusted:
+        validate_parameters(estimator)
+        check_choices(estimator, found.machine)
+    C, alpha = found.machine.C, found.machine.alpha
+    return Candidate(number, float(C), None if alpha is None else float(alpha), estimator if found.adjusted else None)

@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import check_scoring
 
 from .._util.typing import Array, Mask, MatrixLike, VectorLike
+from ..metrics import BalancedAccuracy, FBeta, Metric, precision, recall
 
 __all__ = ["QUICK", "Scorers", "is_own_function", "quick_scores"]
 
@@ -125,7 +126,7 @@ def quick_scores(name: str | None, classes: NDArray[Any], y: NDArray[Any], score
     return QUICK[name](positive, scores)
 
 
-def _from_counts(metric: Callable[..., Any]) -> Callable[[Mask, Array], Array]:
+def _from_counts(metric: Metric) -> Callable[[Mask, Array], Array]:
     def scores_of(positive: Mask, scores: Array) -> Array:
         called = scores > 0
         tp = np.count_nonzero(called[:, positive], axis=1)
@@ -170,10 +171,10 @@ def _curve(positive: Mask, scores: Array) -> tuple[Array, Array]:
 
 QUICK: dict[str, Callable[[Mask, Array], Array]] = {
     "accuracy": _from_counts(lambda tp, fn, fp, tn: (tp + tn) / (tp + fn + fp + tn)),
-    "balanced_accuracy": _from_counts(lambda tp, fn, fp, tn: (tn / (tn + fp) + tp / (tp + fn)) / 2.0),
-    "f1": _from_counts(lambda tp, fn, fp, tn: 2.0 * tp / (2 * tp + fn + fp)),
-    "precision": _from_counts(lambda tp, fn, fp, tn: tp / (tp + fp)),
-    "recall": _from_counts(lambda tp, fn, fp, tn: tp / (tp + fn)),
+    "balanced_accuracy": _from_counts(BalancedAccuracy()),
+    "f1": _from_counts(FBeta(1.0)),
+    "precision": _from_counts(precision),
+    "recall": _from_counts(recall),
     "roc_auc": _roc_auc,
     "average_precision": _average_precision,
 }

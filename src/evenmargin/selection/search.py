@@ -44,10 +44,9 @@ __all__ = ["SharedGridSearch"]
 
 
 class SharedGridSearch(FramesTravel, GridSearchCV):  # type: ignore[misc]  # scikit-learn has no types
-    """Cross-validated search over a grid, with the work that candidates have in common done once.
+    """`GridSearchCV`, with the work that candidates have in common done once.
 
-    It is used as scikit-learn's `GridSearchCV`, and gives the same numbers for the
-    same folds. `KernelSVM` with the hinge or the squared hinge
+    It gives the same numbers for the same folds. `KernelSVM` with the hinge or the squared hinge
     and its exact solver shares work: alone,
     as the last step of a `Pipeline`, and inside a `ZAdjustedClassifier` with
     cv=None. Transformers are fitted once for each fold and setting. There is one
@@ -63,22 +62,13 @@ class SharedGridSearch(FramesTravel, GridSearchCV):  # type: ignore[misc]  # sci
     param_grid : dict or list of dicts
         Parameters and the values to try, named as for `set_params`: "C",
         "estimator__C" in a `ZAdjustedClassifier`, "kernelsvm__C" in a pipeline.
-    scoring : str, callable, list, tuple, dict or None, default=None
-        One metric or several. None: the estimator's own `score`.
+    scoring, refit, cv, error_score, return_train_score
+        As in GridSearchCV.
     n_jobs : int or None, default=None
         Threads; None or −1 takes all cores, or OMP_NUM_THREADS. The answer does
         not depend on it. A device does one fit at a time.
-    refit : bool, str or callable, default=True
-        Fit the best candidate to all rows. With several metrics, the name of the
-        one that counts. A callable takes `cv_results_` and returns the index of
-        the best candidate.
-    cv : int, splitter, iterable or None, default=None
-        None: five folds, stratified for a classifier.
     verbose : int, default=0
         1 shows a progress bar.
-    error_score : "raise" or float, default=nan
-        The score where a fit or a scorer fails.
-    return_train_score : bool, default=False
     cache_size : float, default=1000.0
         Megabytes that kernel matrices may take: n² numbers of 4 bytes, of 8 where
         folds have up to 2 048 training rows, once or twice. Candidates that
@@ -88,25 +78,14 @@ class SharedGridSearch(FramesTravel, GridSearchCV):  # type: ignore[misc]  # sci
     Attributes
     ----------
     cv_results_ : pandas.DataFrame
-        The columns of GridSearchCV: for each metric split0_test_score, …,
-        mean_test_score, std_test_score, rank_test_score; param_… for each
-        parameter, params, and times. The time of shared work is split evenly.
-    best_index_ : int
-    best_params_ : dict
-    best_score_ : float
-    best_estimator_ : estimator
+        The columns of GridSearchCV. The time of shared work is split evenly.
     shares_work_ : bool
         Whether all fits of the search came from shared work.
     n_shared_ : int
-        How many of them.
-    scorer_ : scorer or dict of scorers
-    n_splits_ : int
-    refit_time_ : float
-        Seconds.
-    multimetric_ : bool
-    classes_ : ndarray of shape (n_classes,)
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
+        How many of them did.
+    best_index_, best_params_, best_score_, best_estimator_, scorer_, n_splits_, refit_time_, multimetric_, \
+classes_, n_features_in_, feature_names_in_
+        As in GridSearchCV.
 
     Notes
     -----
