@@ -169,13 +169,9 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
     True
     """
 
-    classes_: NDArray[Any]
     estimator_: Any
-    minority_: Any
     z_: float
     threshold_: float
-    best_score_: float
-    interval_: tuple[float, float]
 
     _parameter_constraints: dict[str, list[Any]] = {
         "estimator": [BaseEstimator, None],
@@ -306,10 +302,6 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         tags.input_tags.pairwise = inner.input_tags.pairwise
         return tags
 
-    @property
-    def _prefit(self) -> bool:
-        return isinstance(self.cv, str)  # "prefit" is the only string
-
     def _route(self, estimator: BaseEstimator, weight: Array | None, fit_params: dict[str, Any]) -> tuple[Any, Any]:
         """What goes to the estimator's `fit` and to the splitter."""
         if get_config()["enable_metadata_routing"]:
@@ -319,7 +311,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
             return fit_params, {}
         if (name := weight_name(estimator)) is not None:
             return {**fit_params, name: weight}, {}
-        if not self._prefit and not isinstance(estimator, FrozenEstimator):
+        if not isinstance(self.cv, str) and not isinstance(estimator, FrozenEstimator):
             warnings.warn(
                 f"{type(estimator).__name__} takes no sample_weight (or resamples before it could use it): "
                 "the weights count in the metric only.",
@@ -331,7 +323,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         self, estimator: BaseEstimator, rows: RowsToAdjust, split_params: dict[str, Any]
     ) -> tuple[tuple[Array, ...], Index] | None:
         """The parts of the scores of held-out rows, and which rows these are; rows of weight 0 are left out."""
-        if self.cv is None or self._prefit:
+        if self.cv is None or isinstance(self.cv, str):
             return None
         y, kept = rows.y, rows.kept
         if isinstance(self.cv, Integral):
@@ -356,7 +348,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
             else:
                 params = check_method_params(X, params, indices=used)
                 X, _ = safe_split(estimator, X, y, used)
-        fitted = estimator if self._prefit else clone(estimator).fit(X, y[used], **params)
+        fitted = estimator if isinstance(self.cv, str) else clone(estimator).fit(X, y[used], **params)
         if not np.array_equal(fitted.classes_, rows.classes):
             raise ValueError(
                 f"The estimator knows the classes {np.asarray(fitted.classes_).tolist()}, but y has "
@@ -467,10 +459,10 @@ def unfrozen(estimator: BaseEstimator) -> Any:
 
 
 def _can_split(estimator: BaseEstimator) -> bool:
-    estimator = unfrozen(estimator)
-    if isinstance(estimator, Pipeline):
-        return _can_split(estimator.steps[-1][1])
-    return hasattr(estimator, "split_decision") or isinstance(estimator, SVC | NuSVC)
+    machine = unfrozen(estimator)
+    while isinstance(machine, Pipeline):
+        machine = unfrozen(machine.steps[-1][1])
+    return hasattr(machine, "split_decision") or isinstance(machine, SVC | NuSVC)
 
 
 def split_decision(estimator: BaseEstimator, X: MatrixLike) -> tuple[Array, Array, float]:

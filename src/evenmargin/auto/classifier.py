@@ -37,15 +37,14 @@ from .._tables.encoder import TableEncoder, as_table
 from .._tables.frames import FramesTravel
 from .._util.progress import progress_bars
 from .._util.threads import Workers, count_threads
-from .._util.typing import Array, Mask, MatrixLike, RandomState, VectorLike
+from .._util.typing import Array, Index, Mask, MatrixLike, RandomState, VectorLike
 from ..operating import Calibrator, Objective, get_objective
 from ..operating.objectives import ObjectiveLike
 from ..solvers.one_vs_rest import one_vs_rest
-from ..weights import minority_is_positive
 from .committee import assemble
 from .detector import Detector, class_probabilities, class_scores
 from .plan import Plan, most_rows, plan_for
-from .rows import ClassRows, LensRows
+from .rows import ClassRows, LensRows, positive_side
 from .summary import FitRecord, Summary, describe_detector
 from .views import LENSES
 
@@ -154,10 +153,6 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
     array([0, 0, 0])
     """
 
-    classes_: NDArray[Any]
-    detectors_: list[Detector]
-    encoder_: TableEncoder
-
     _parameter_constraints: dict[str, list[Any]] = {
         "objective": [str, dict, list, tuple, np.ndarray, callable],
         "time_budget": [StrOptions({"fast", "thorough"}), Interval(Real, 0, None, closed="neither")],
@@ -206,13 +201,8 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         for stale in ("_fitted", "sample_indices_"):  # until the end, also where it is interrupted
             self.__dict__.pop(stale, None)
         objective = get_objective(self.objective)
-        seed, most, size = seed_from(self.random_state), most_rows(self.time_budget), None
-        if is_dask(X):
-            from ..distributed import sample_table
-
-            some = sample_table(X, y, sample_weight, most, seed)
-            X, y, sample_weight, size = some.table, some.y, some.weight, some.rows
-            self.sample_indices_ = some.index
+        seed, most = seed_from(self.random_state), most_rows(self.time_budget)
+        X, y, sample_weight, size = self._in_memory(X, y, sample_weight, most, seed)
         table, y, weight, classes, kept = validate_table_training(self, as_table(X), y, sample_weight)
         self._check_pos_label(classes)
         encoder = TableEncoder().fit(table, weight)
@@ -224,9 +214,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         self.detectors_ = self._detect(X, y, used, classes, plan, seed)
         self.classes_, self.encoder_ = classes, encoder
         self._fitted = FitRecord(size or kept.size, int(used.count.sum()), plan, time.perf_counter() - started)
-        place = np.full(kept.size, -1)  # of each row of the table among those that were learned from
-        place[kept] = used.place(rows)
-        self._store(place)
+        self._store(kept, used.place(rows))
         self._choose(objective, stacklevel=4)
         return self
 
@@ -399,6 +387,18 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
 
     # --- fitting ---
 
+    def _in_memory(
+        self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike, most: int, seed: int
+    ) -> tuple[MatrixLike, VectorLike, VectorLike, int | None]:
+        """The rows, or a sample of dask collections and how many rows these have."""
+        if not is_dask(X):
+            return X, y, sample_weight, None
+        from ..distributed import sample_table
+
+        some = sample_table(X, y, sample_weight, most, seed)
+        self.sample_indices_ = some.index
+        return some.table, some.y, some.weight, some.rows
+
     def _detect(
         self, X: Array, y: NDArray[Any], used: WorkingRows, classes: NDArray[Any], plan: Plan, seed: int
     ) -> list[Detector]:
@@ -413,26 +413,17 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
 
             rows_of = cache(partial(LensRows.of, X=X, weight=used.weight))
             for turn, place in enumerate(which):
-                sign, positive = self._sides(y, used.weight, classes, place)
+                sign, positive = positive_side(y, used.weight, classes, place, self.pos_label)
                 rows = ClassRows(positive, used.weight, seed, workers)
                 committee = assemble(rows_of, rows, replace(plan, turn=(turn, len(which))), report)
                 label = _plain(classes[place if sign > 0 else 0])
                 detectors.append(Detector.of(label, committee, positive, used.weight, used.count, sign))
         return detectors
 
-    def _sides(self, y: NDArray[Any], weight: Array, classes: NDArray[Any], place: int) -> tuple[float, Mask]:
-        """The positive rows, of the rarer side or the one that is named, and the sign that makes scores the class's."""
-        own = y == classes[place]
-        if classes.size > 2:
-            return 1.0, own
-        if self.pos_label is not None:
-            sign = 1.0 if classes[1] == self.pos_label else -1.0
-        else:
-            sign = 1.0 if minority_is_positive(own, weight) else -1.0
-        return sign, own if sign > 0 else ~own
-
-    def _store(self, place: NDArray[np.intp]) -> None:
-        """What does not depend on the boundary; `place` is that of each row of the table among those learned from."""
+    def _store(self, kept: Mask, places: Index) -> None:
+        """What does not depend on the boundary; `places` of the kept rows are those among the rows learned from."""
+        place = np.full(kept.size, -1)
+        place[kept] = places
         committees = {detector.label: detector.committee for detector in self.detectors_}
         unseen = np.column_stack([np.append(one.unseen, np.nan) for one in committees.values()])[place]
         self.oof_scores_ = unseen[:, 0] if self.classes_.size == 2 else unseen

@@ -27,7 +27,7 @@ import numpy as np
 
 from .._util.threads import Workers
 from .._util.typing import Array, Index
-from .crossfit import Member, cross_fit, crossed_log_odds
+from .crossfit import Member, fit_member, crossed_log_odds
 from .plan import Plan
 from .rows import ClassRows, LensRows, fold_numbers, some_rows
 from .screen import screen
@@ -101,7 +101,7 @@ def assemble(
             break
         started = time.perf_counter()
         report(f"fitting {lens.name}")
-        member, own = cross_fit(rows_of(lens), chosen[lens.name], rounds, rows, plan)
+        member, own = fit_member(rows_of(lens), chosen[lens.name], rounds, rows, plan)
         committee.members.append(member)
         scores.append(own)
         slowest = max(slowest, time.perf_counter() - started)

@@ -24,7 +24,7 @@ from .plan import Plan
 from .rows import ClassRows, LensRows, Split, fold_splits, median_distance, some_rows
 from .views import View
 
-__all__ = ["Expansion", "Member", "SplitMachines", "cross_fit", "crossed_log_odds", "fit_grid", "focus"]
+__all__ = ["Expansion", "Member", "SplitMachines", "fit_member", "crossed_log_odds", "fit_grid", "focus"]
 
 _FOCUS = (0.4, 1.0)  # g and C of the machine whose slopes weight the columns
 _FOCUS_ROWS = 1000
@@ -65,7 +65,7 @@ class Member:
         return np.asarray(self.slope * self.machine.score(self.view.transform(X), workers) + self.offset)
 
 
-def cross_fit(
+def fit_member(
     seen: LensRows, setting: tuple[float, float], rounds: list[Index], rows: ClassRows, plan: Plan
 ) -> tuple[Member, Array]:
     """The member, and its scores of rows that it has not seen, averaged over the repeats; `setting` is (g, C)."""

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 
 from .._util.threads import Workers
 from .._util.typing import Array, Index, Mask, Single
 from ..kernels import Exponential
-from ..weights import row_costs
+from ..weights import minority_is_positive, row_costs
 from .views import Lens, View
 
-__all__ = ["ClassRows", "LensRows", "Split", "fold_numbers", "fold_splits", "median_distance", "some_rows"]
+__all__ = [
+    "ClassRows",
+    "LensRows",
+    "Split",
+    "fold_numbers",
+    "fold_splits",
+    "median_distance",
+    "positive_side",
+    "some_rows",
+]
 
 _MEDIAN_ROWS = 500
 
@@ -35,6 +46,20 @@ class LensRows:
         view = lens.view().fit(X, weight)
         Z = view.transform(X)
         return cls(lens, view, Z, median_distance(lens, Z))
+
+
+def positive_side(
+    y: NDArray[Any], weight: Array, classes: NDArray[Any], place: int, pos_label: Any
+) -> tuple[float, Mask]:
+    """The sign that turns scores into those of `classes[place]`, and which rows are positive.
+
+    Of two classes the positive one is `pos_label`, or the rarer one.
+    """
+    own = y == classes[place]
+    if classes.size > 2:
+        return 1.0, own
+    named = minority_is_positive(own, weight) if pos_label is None else classes[1] == pos_label
+    return (1.0, own) if named else (-1.0, ~own)
 
 
 def median_distance(lens: Lens, Z: Single) -> float:

@@ -24,13 +24,13 @@ from ..solvers import SMO
 from ..zsvm import ZAdjustedClassifier, check_choices, machine_to_adjust
 from .trials import Trials
 
-__all__ = ["Candidate", "Recipe", "find_recipes"]
+__all__ = ["PathCandidate", "Recipe", "find_recipes"]
 
 # Parameters of ZAdjustedClassifier that leave its machine as it is.
 _ADJUSTMENTS = ("method", "metric", "search", "place", "z_max")
 
 
-class Candidate(NamedTuple):
+class PathCandidate(NamedTuple):
     """What a candidate of a recipe has of its own: its number, C or alpha, and the choice of z or a threshold."""
 
     number: int
@@ -57,7 +57,7 @@ class Recipe:
     transform: Hashable
     costs: Hashable
     adjusted: ZAdjustedClassifier | None
-    candidates: list[Candidate] = field(default_factory=list)
+    candidates: list[PathCandidate] = field(default_factory=list)
 
 
 class Anatomy(NamedTuple):
@@ -135,7 +135,7 @@ def _is_known(machine: KernelSVM, kernel: Kernel) -> bool:
     return exact and whole and known_kernel and known_loss and not bools
 
 
-def _candidate(number: int, estimator: BaseEstimator) -> Candidate:
+def _candidate(number: int, estimator: BaseEstimator) -> PathCandidate:
     """A candidate's own part; ValueError or TypeError where its fit would raise one."""
     found = _anatomy(estimator)
     if found is None:
@@ -145,4 +145,6 @@ def _candidate(number: int, estimator: BaseEstimator) -> Candidate:
         validate_parameters(estimator)
         check_choices(estimator, found.machine)
     C, alpha = found.machine.C, found.machine.alpha
-    return Candidate(number, float(C), None if alpha is None else float(alpha), estimator if found.adjusted else None)
+    return PathCandidate(
+        number, float(C), None if alpha is None else float(alpha), estimator if found.adjusted else None
+    )

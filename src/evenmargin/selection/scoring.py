@@ -99,7 +99,7 @@ def _number(value: Any, name: str) -> float:
         value = value.item()
     if not isinstance(value, Number):
         raise ValueError(f"scoring: {name!r} must return a number, and it returned {value!r} ({type(value).__name__}).")
-    return value  # type: ignore[return-value]
+    return float(value)  # type: ignore[arg-type]  # whatever is a Number here has __float__
 
 
 # --- many machines at once ---
