@@ -27,7 +27,7 @@ import numpy as np
 
 from .._util.threads import Workers
 from .._util.typing import Array, Index
-from .crossfit import Member, fit_member, crossed_log_odds
+from .crossfit import Member, crossed_log_odds, fit_member
 from .plan import Plan
 from .rows import ClassRows, LensRows, fold_numbers, some_rows
 from .screen import screen

@@ -24,7 +24,7 @@ from .plan import Plan
 from .rows import ClassRows, LensRows, Split, fold_splits, median_distance, some_rows
 from .views import View
 
-__all__ = ["Expansion", "Member", "SplitMachines", "fit_member", "crossed_log_odds", "fit_grid", "focus"]
+__all__ = ["Expansion", "Member", "SplitMachines", "crossed_log_odds", "fit_grid", "fit_member", "focus"]
 
 _FOCUS = (0.4, 1.0)  # g and C of the machine whose slopes weight the columns
 _FOCUS_ROWS = 1000
