@@ -358,10 +358,10 @@ def test_a_new_operating_point_shows_in_the_labels():
 def test_a_nystroem_map_of_many_rows_is_a_sum_like_any_other(monkeypatch):
     from dataclasses import replace
 
-    plan = EvenMarginClassifier._plan
-    monkeypatch.setattr(
-        EvenMarginClassifier, "_plan", lambda *parts: replace(plan(*parts), exact=100, landmarks=40), raising=True
-    )
+    from evenmargin.auto import classifier
+    from evenmargin.auto.plan import plan_for
+
+    monkeypatch.setattr(classifier, "plan_for", lambda *parts: replace(plan_for(*parts), exact=100, landmarks=40))
     X, y = imbalanced(400)
     same(fitted(fast(), X[:300], y[:300]), X[300:])
 
