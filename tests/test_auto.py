@@ -638,9 +638,9 @@ def test_bad_input_gets_one_clear_sentence(change, message):
 def test_bad_operating_points_and_tables_are_refused(fraud_model):
     frame, _ = frauds()
     model = pickle.loads(pickle.dumps(fraud_model))
-    with pytest.raises(ValueError, match="Give one of"):
+    with pytest.raises(ValueError, match="Give exactly one of"):
         model.set_operating_point()
-    with pytest.raises(ValueError, match="Give one of"):
+    with pytest.raises(ValueError, match="Give exactly one of"):
         model.set_operating_point("f1", threshold=0.0)
     with pytest.raises(ValueError, match="probability"):
         model.set_operating_point(probability=1.5)

@@ -392,7 +392,7 @@ def check_choices(adjuster: ZAdjustedClassifier, estimator: BaseEstimator) -> No
         if not (hasattr(estimator, "decision_function") or hasattr(estimator, "predict_proba")):
             raise ValueError(f"{name} has neither decision_function nor predict_proba: a threshold needs scores.")
         if adjuster.search == "golden":
-            raise ValueError("search='golden' is for method='z'; a threshold is always searched exactly.")
+            raise ValueError("search='golden' is for method='z': the search for a threshold is always exact.")
     if isinstance(adjuster.cv, str):  # "prefit"
         check_is_fitted(estimator)
 
@@ -414,7 +414,7 @@ def best_choice(
     if best.interval == whole:
         warnings.warn(
             f"No choice changes the metric, as when all scores are equal: {unchanged}. "
-            "Look at the estimator's parameters and at the metric.",
+            "Check the estimator's parameters and the metric.",
             stacklevel=4,
         )
     return best

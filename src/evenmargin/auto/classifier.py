@@ -89,7 +89,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
     pos_label_ : label or None
         The positive class; None if they are more than two.
     threshold_ : float or ndarray of shape (n_classes,)
-        Where scores are cut; `decision_function` is the distance from it.
+        The boundary on the scores; `decision_function` is the distance from it.
     probability_threshold_ : float or ndarray of shape (n_classes,)
         The probability of the positive class there: `predict` calls a row positive
         exactly if its probability is above it.
@@ -133,7 +133,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
     Of dask arrays and frames such a sample is drawn where the rows are, and learned from
     in memory: up to 100 000 rows, or 1 000 for each second of `time_budget`. A table with
     no more rows gives the model of a fit in memory. Of a larger one, copies of a row are
-    told, and categories, medians, thresholds and estimates are taken, from the sample; a
+    counted, and categories, medians, thresholds and estimates are taken, in the sample; a
     category that is not in it is unknown. Labels are read twice and rows once, in the
     time of the budget. Predictions, `assess` included, are lazy.
 
@@ -232,7 +232,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         objective : default=None
             As in the constructor.
         threshold : float or None, default=None
-            Where to cut the score (as in `threshold_` and `operating_curve_`), of two
+            The boundary on the scores (as in `threshold_` and `operating_curve_`), for two
             classes.
         probability : float or None, default=None
             Call a row positive above this probability, of two classes.
@@ -244,7 +244,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         check_is_fitted(self)
         given = [choice for choice in (objective, threshold, probability) if choice is not None]
         if len(given) != 1:
-            raise ValueError("Give one of objective, threshold and probability.")
+            raise ValueError("Give exactly one of objective, threshold and probability.")
         if objective is not None:
             self._choose(get_objective(objective), stacklevel=3)
             return self
@@ -276,7 +276,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
 
     @by_blocks
     def predict(self, X: MatrixLike) -> NDArray[Any]:
-        """The class on whose side of its boundary a row is, or furthest of several.
+        """The class of each row: by the side of the boundary, or of several the one with the highest score.
 
         Parameters
         ----------
@@ -437,14 +437,14 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         if self.pos_label is None:
             return
         if classes.size > 2:
-            raise ValueError(f"pos_label is for two classes, and these are {classes.size}: leave it out.")
+            raise ValueError(f"pos_label is for two classes, but y has {classes.size}: leave it out.")
         if self.pos_label not in classes.tolist():
             raise ValueError(f"pos_label={self.pos_label!r} is not one of the classes {classes.tolist()}.")
 
     # --- the operating point ---
 
     def _choose(self, objective: Objective, stacklevel: int) -> None:
-        """Cut where the objective says."""
+        """Move every threshold to where it is best for the objective."""
         choices = [detector.choose(objective) for detector in self.detectors_]
         for detector, choice in zip(self.detectors_, choices, strict=True):
             detector.threshold = choice.threshold
@@ -459,7 +459,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         self._describe(objective)
 
     def _describe(self, objective: Objective | None) -> None:
-        """What follows from where the scores are cut."""
+        """What follows from the thresholds."""
         self.objective_ = "set by hand" if objective is None else str(objective)
         estimates = {detector.label: detector.estimates(objective) for detector in self.detectors_}
         curves = {detector.label: detector.curve(objective) for detector in self.detectors_}

@@ -40,7 +40,7 @@ _CHUNK = 2_048  # rows to score at a time: a view of them may have hundreds of c
 
 @dataclass
 class Committee:
-    """The members, what they say of rows they have not seen, and how they were chosen.
+    """The members, their scores of rows that they have not seen, and how they were chosen.
 
     unseen : ndarray of shape (n,)
         Scores of rows by machines that have not seen them.

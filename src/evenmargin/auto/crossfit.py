@@ -53,7 +53,7 @@ class Expansion:
 
 @dataclass
 class Member:
-    """A lens, settled: its mean machine, and what turns scores into log-odds."""
+    """A lens with its mean machine, and the line that turns its scores into log-odds."""
 
     name: str
     view: View

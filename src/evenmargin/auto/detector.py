@@ -1,4 +1,4 @@
-"""A detector of one class: a committee's score, where it is cut, what it means, and what to expect.
+"""A detector of one class: a committee's score, its threshold, what it means, and what to expect.
 
 Everything here is chosen on the committee's scores of rows that it was not trained on.
 """
@@ -19,7 +19,7 @@ from .committee import Committee
 __all__ = ["ESTIMATES", "Detector", "class_probabilities", "class_scores"]
 
 
-_PARTS = 5  # that are cut where the others say; two folds of ten are one part, as each cut takes time
+_PARTS = 5  # with a threshold from the others; two folds of ten are one part, as each threshold takes time
 ESTIMATES = ("gmean", "recall", "specificity", "precision", "f1", "roc_auc")
 
 
@@ -69,15 +69,15 @@ class Detector:
         return float(self.probability(self.threshold))
 
     def choose(self, objective: Objective) -> Choice:
-        """Where the objective says to cut."""
+        """The threshold that is best for the objective."""
         return choose_threshold(self.committee.unseen, self.positive, objective, self.weight)
 
     def estimates(self, objective: Objective | None) -> pd.DataFrame:
         """What to expect of new rows: metric by value, low and high.
 
-        A threshold looks too good on the rows that it was chosen on. So each fold is
-        cut where the other folds say, if there is an objective to say it. What the
-        choice of settings made look better is taken off.
+        A threshold looks too good on the rows that it was chosen on. So each fold gets the
+        threshold that is best for the other folds, if there is an objective. The gain
+        from the choice of settings is subtracted.
         """
         part, cut = self.committee.fold % _PARTS, np.full(self.positive.size, self.threshold)
         scores = self.committee.unseen if objective is None else self.committee.honest

@@ -63,7 +63,7 @@ _SHARE = 0.6
 
 
 class NotShared(Exception):
-    """This job is one for plain fits."""
+    """The candidates of this job need plain fits."""
 
 
 # Of our own code; RuntimeError is torch's, when a device has no memory left. A plain fit will say what is wrong.
@@ -268,8 +268,8 @@ class ScoredMachine(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     def predict(self, X: MatrixLike) -> Any:
         if X is not self._X:
             return self._real.predict(X)
-        called = (self._scores > 0).astype(np.intp) if self._scores.ndim == 1 else self._scores.argmax(axis=1)
-        return self.classes_[called]
+        place = (self._scores > 0).astype(np.intp) if self._scores.ndim == 1 else self._scores.argmax(axis=1)
+        return self.classes_[place]
 
     def __getattr__(self, name: str) -> Any:
         if name == "_real":
@@ -357,7 +357,7 @@ def share(trials: Trials, cache_size: float, workers: Workers, done: Callable[[i
 
 
 def _only_weights(trials: Trials) -> bool:
-    """Whether `fit` is given sample weights of the machine at most."""
+    """Whether `fit` is given nothing but sample weights for the machine."""
     given = {name for name, value in trials.fit_params.items() if value is not None}
     if get_tags(trials.estimator).input_tags.pairwise or (given and get_config()["enable_metadata_routing"]):
         return False
@@ -378,7 +378,7 @@ def _jobs(trials: Trials, recipes: list[Recipe]) -> list[PathJob]:
 
 
 def _affordable(jobs: list[PathJob], cache_size: float) -> tuple[list[PathJob], int]:
-    """The jobs whose kernel matrices have digits and fit into memory, and how many may be done at a time."""
+    """The jobs whose kernel matrices are precise enough and fit into memory, and how many may be done at a time."""
     for rows in {id(job.rows): job.rows for job in jobs}.values():
         largest = max(job.training.train.size for job in jobs if job.rows is rows)
         rows.dtype = np.float64 if largest <= SMALL else np.float32

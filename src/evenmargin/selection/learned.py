@@ -240,7 +240,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
                 "learn: choose an estimator that does."
             )
         if self.cv is not None and not self.refit:
-            raise ValueError("With cv there is a fit for each fold and none to keep: use refit=True.")
+            raise ValueError("With cv there is a fit for each fold, and no single one to keep: use refit=True.")
         refuse_dask(X)
         X, y = indexable(X, self._target(y))
         weight = check_weights(sample_weight, y.size)
@@ -368,7 +368,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
                 if report is not None:
                     report(turn + 1, int(self.rounds) + 1, f"score {score:.4g}")
         if not np.isfinite(score):
-            raise ValueError("No weights had a finite score: look at scoring, and at the estimator on these rows.")
+            raise ValueError("No weights had a finite score: check scoring, and the estimator on these rows.")
         self.best_score_, self.history_ = score, history
         weights = np.ones(trial.y.size)
         weights[learned] = best

@@ -2,7 +2,7 @@
 
 A scikit-learn scorer spends most of its time on checking its input. For a name in
 `QUICK` the same number is computed from the scores of a whole path of machines.
-Where a metric is not defined (no row called positive, one class only), that is
+Where a metric is not defined (no row predicted positive, one class only), that is
 left to the scorer itself, whose warnings and conventions then hold.
 """
 
@@ -43,7 +43,7 @@ class Scorers:
 
     @property
     def kept(self) -> Any:
-        """What becomes of `scorer_`."""
+        """The attribute `scorer_` of the search."""
         return self.scorers if self.multiple else self.scorers["score"]
 
     def taking_weights(self) -> list[str]:
@@ -82,7 +82,7 @@ def is_own_function(scoring: object) -> bool:
 
 
 def _name(given: object) -> str | None:
-    """The name under which a scorer may be quick."""
+    """The name of a scikit-learn scorer, whose metric may be computed for many machines at once."""
     if given is None:
         return "accuracy"  # what `score` of a classifier is
     return given if isinstance(given, str) else None
@@ -113,8 +113,8 @@ def quick_scores(name: str | None, classes: NDArray[Any], y: NDArray[Any], score
     """
     undefined = np.full(scores.shape[0], np.nan)
     if name == "accuracy":
-        called = classes[(scores > 0).astype(np.intp) if scores.ndim == 2 else scores.argmax(axis=2)]
-        return np.asarray(np.count_nonzero(called == y, axis=1) / y.size) if y.size else undefined
+        predicted = classes[(scores > 0).astype(np.intp) if scores.ndim == 2 else scores.argmax(axis=2)]
+        return np.asarray(np.count_nonzero(predicted == y, axis=1) / y.size) if y.size else undefined
     if name not in QUICK or classes.size != 2:
         return undefined
     positive = y == classes[1]
@@ -128,9 +128,9 @@ def quick_scores(name: str | None, classes: NDArray[Any], y: NDArray[Any], score
 
 def _from_counts(metric: Metric) -> Callable[[Mask, Array], Array]:
     def scores_of(positive: Mask, scores: Array) -> Array:
-        called = scores > 0
-        tp = np.count_nonzero(called[:, positive], axis=1)
-        fp = np.count_nonzero(called, axis=1) - tp
+        flagged = scores > 0
+        tp = np.count_nonzero(flagged[:, positive], axis=1)
+        fp = np.count_nonzero(flagged, axis=1) - tp
         plus = np.count_nonzero(positive)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(metric(tp, plus - tp, fp, positive.size - plus - fp), dtype=np.float64)

@@ -229,7 +229,7 @@ classes_, n_features_in_, feature_names_in_
         )
 
     def _try_all(self, trials: Trials) -> None:
-        """What can be shared first, then the rest one by one."""
+        """Do what can be shared first, then the rest one by one."""
         with Workers(count_threads(self.n_jobs)) as workers, self._counting(len(trials.results)) as done:
             shared = share(trials, float(self.cache_size), workers, done)
             rest = [place for place in trials.results if place not in shared]
@@ -260,7 +260,7 @@ classes_, n_features_in_, feature_names_in_
             yield done
 
     def _choose(self, trials: Trials) -> None:
-        """The best candidate, fitted to all rows."""
+        """Choose the best candidate, and fit it to all rows."""
         for stale in ("best_index_", "best_params_", "best_score_", "best_estimator_", "refit_time_"):
             self.__dict__.pop(stale, None)
         self.__dict__.pop("feature_names_in_", None)
@@ -310,9 +310,9 @@ classes_, n_features_in_, feature_names_in_
             return params, {"groups": groups}, {}
         taking = scorers.taking_weights()
         if len(taking) < len(scorers.scorers):
-            deaf = ", ".join(repr(name) for name in scorers.scorers if name not in taking)
+            others = ", ".join(repr(name) for name in scorers.scorers if name not in taking)
             warnings.warn(
-                f"sample_weight counts in the fits, but scoring {deaf} takes no weights: there all rows count alike.",
+                f"sample_weight counts in the fits, but scoring {others} takes no weights: all rows count alike there.",
                 UserWarning,
                 stacklevel=4,
             )

@@ -56,7 +56,7 @@ class OnHost:
 
 @dataclass
 class Trials:
-    """What is tried.
+    """Candidates and folds, with all that their fits and scores need.
 
     estimator : estimator, not fitted
     candidates : list of parameter settings
