@@ -175,13 +175,11 @@ classes_, n_features_in_, feature_names_in_
         self._try_all(trials)
         self._warn_of_failures(trials)
         trials.complete(self.error_score)
-        results = list(trials.results.values())
-        metrics = list(results[0].test_scores)
+        metrics = list(trials.results[0, 0].test_scores)
         self.multimetric_ = scorers.multiple or metrics != ["score"]
         if scorers.open and self.multimetric_:
             self._check_refit_for_multimetric(metrics)
-        table = self._format_results(trials.candidates, self.n_splits_, [vars(result) for result in results])
-        self.cv_results_ = pd.DataFrame(table)
+        self.cv_results_ = self._table(trials)
         self.scorer_ = scorers.kept
         self._choose(trials)
         return self
@@ -243,6 +241,16 @@ classes_, n_features_in_, feature_names_in_
             alone = on_device(trials.estimator, trials.X, trials.candidates)
             (Workers(1) if alone else workers).each(task, range(len(rest)))
         self.n_shared_, self.shares_work_ = len(shared), not rest
+
+    def _table(self, trials: Trials) -> pd.DataFrame:
+        """The results as GridSearchCV has them; its warnings are given at the user's line."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            results = [vars(result) for result in trials.results.values()]
+            table = self._format_results(trials.candidates, len(trials.folds), results)
+        for each in caught:
+            warnings.warn(each.message, stacklevel=4)
+        return pd.DataFrame(table)
 
     @contextmanager
     def _counting(self, total: int) -> Iterator[Callable[[int], None]]:
