@@ -42,18 +42,12 @@ _CHUNK = 2_048  # rows to score at a time: a view of them may have hundreds of c
 class Committee:
     """The members, their scores of rows that they have not seen, and how they were chosen.
 
-    unseen : ndarray of shape (n,)
-        Scores of rows by machines that have not seen them.
-    honest : ndarray of shape (n,)
-        The same, with the logistic of the other folds.
-    fold : ndarray of shape (n,)
-        In which fold a row was, in the first repeat.
-    screened : list of dict
-        The settings that were tried.
-    optimism : float
-        By how much the chosen settings look too good, in ROC-AUC.
-    shortened : str
-        What the time did not allow.
+    unseen : scores of rows by machines that have not seen them
+    honest : the same, with the logistic of the other folds
+    fold : in which fold a row was, in the first repeat
+    screened : the settings that were tried
+    optimism : by how much the chosen settings look too good, in ROC-AUC
+    shortened : what the time did not allow
     """
 
     members: list[Member] = field(default_factory=list)

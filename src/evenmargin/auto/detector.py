@@ -27,19 +27,10 @@ ESTIMATES = ("gmean", "recall", "specificity", "precision", "f1", "roc_auc")
 class Detector:
     """A class against the rest.
 
-    Attributes
-    ----------
-    label : the class
-    committee : Committee
-    positive, weight : ndarrays of shape (n,)
-        The training rows: whether they are of the class, and what they weigh.
-    count : ndarray of shape (n,)
-        How many rows of the table each of them stands for: what intervals go by.
-    calibrator : Calibrator
-    sign : float
-        +1, or −1 where the class is the first of two: turns scores into those of `classes_[1]`.
-    threshold : float
-        The class is predicted for scores above it.
+    positive, weight : of the training rows, whether they are of the class, and what they weigh
+    count : how many rows of the table each of them stands for, which decides how wide intervals are
+    sign : +1, or −1 where the class is the first of two: turns scores into those of `classes_[1]`
+    threshold : the class is predicted for scores above it
     """
 
     label: Any

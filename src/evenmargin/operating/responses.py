@@ -22,7 +22,8 @@ from .._util.typing import Array, Mask, MatrixLike
 
 __all__ = [
     "METHODS", "DecisionRule", "Response", "before_and_after", "binary_classes", "decision_rule", "for_class",
-    "label_index", "own_threshold", "positive_label", "respond", "score_method", "scores_for", "unadjusted_threshold",
+    "label_index", "neutral_threshold", "own_threshold", "positive_label", "respond", "score_method", "scores_for",
+    "unadjusted_threshold",
 ]  # fmt: skip
 
 METHODS = ("predict_proba", "decision_function")

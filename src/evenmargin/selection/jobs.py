@@ -158,12 +158,12 @@ class JobMaker:
             kept, y, weight, density = counted[some], y[some], weight[some], density[some]
             if np.unique(y).size < classes.size:
                 raise NotShared
-        task = partial(
-            binary_task, y, weight, classes, C=1.0, alpha=None, class_weight=machine.class_weight,
-            dtype=rows.X.dtype, density=density,
-        )  # fmt: skip
+        options = {"class_weight": machine.class_weight, "dtype": rows.X.dtype, "density": density}
         with _code_of_the_user():
-            return TrainingTasks(counted, kept, weight, classes, [task(which) for which in one_vs_rest(classes)])
+            tasks = [
+                binary_task(y, weight, classes, which, C=1.0, alpha=None, **options) for which in one_vs_rest(classes)
+            ]
+        return TrainingTasks(counted, kept, weight, classes, tasks)
 
     def _all_rows(self, device: str | None) -> FoldRows:
         X, _ = enter(self.trials.X, device)
