@@ -139,21 +139,22 @@ class JobMaker:
         else:
             rows = self.once((recipe.transform, fold, device), self._fold_rows, recipe, fold)
             train, test = np.arange(train.size), np.arange(train.size, train.size + test.size)
-        training = self.once((rows, fold, recipe.costs), self._tasks, recipe.machine, rows, train)
+        training = self.once((rows, fold, recipe.costs), self._tasks, recipe, rows, fold, train)
         in_words = isinstance(getattr(recipe.kernel, "gamma", None), str)
         kernel = recipe.kernel.settled(rows.X[training.train] if in_words else rows.X, training.weight)
         job = PathJob(recipe, fold, rows, kernel, training, test)
         rows.kernels.add(job.matrix[1:])
         return job
 
-    def _tasks(self, machine: KernelSVM, rows: FoldRows, train: Index) -> TrainingTasks:
+    def _tasks(self, recipe: Recipe, rows: FoldRows, fold: int, train: Index) -> TrainingTasks:
+        machine = recipe.machine
         counted, y, weight, classes = drop_weightless(
             train, rows.y[train], rows.weight[train], np.unique(rows.y[train])
         )
         kept, density = counted, None
         if machine.density is not None:
-            seed = seed_from(machine.random_state)
-            density = np.asarray(density_weights(machine.density, rows.X[counted], y, weight, seed))
+            given = machine.density, rows.X[counted], y, weight, seed_from(machine.random_state)
+            density = np.asarray(self.once((rows, fold, recipe.densities), density_weights, *given))
             some = np.flatnonzero(density)
             kept, y, weight, density = counted[some], y[some], weight[some], density[some]
             if np.unique(y).size < classes.size:

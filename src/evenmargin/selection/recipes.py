@@ -47,6 +47,7 @@ class Recipe:
     kernel : its kernel, before a gamma given in words is a number
     steps : the transformers before it
     transform : their parameters, as a key
+    densities : what density weights are made of, as a key
     costs : what the costs of rows are made of, as a key
     adjusted : the classifier around the machine
     """
@@ -55,6 +56,7 @@ class Recipe:
     kernel: Kernel
     steps: Pipeline | None
     transform: Hashable
+    densities: Hashable
     costs: Hashable
     adjusted: ZAdjustedClassifier | None
     candidates: list[PathCandidate] = field(default_factory=list)
@@ -121,8 +123,10 @@ def _recipe(estimator: BaseEstimator, base: Anatomy, key: tuple[tuple[str, int],
         return None
     transform = tuple(part for part in key if not part[0].startswith(base.prefix))
     density = machine.density.get_params() if isinstance(machine.density, DensityWeights) else machine.density
-    costs = repr((density, machine.class_weight, machine.random_state))
-    return Recipe(machine, kernel, steps or None, transform, costs, estimator if base.adjusted else None)
+    densities = repr((density, machine.random_state))
+    costs = densities, repr(machine.class_weight)
+    adjusted = estimator if base.adjusted else None
+    return Recipe(machine, kernel, steps or None, transform, densities, costs, adjusted)
 
 
 def _is_known(machine: KernelSVM, kernel: Kernel) -> bool:
