@@ -23,9 +23,12 @@ from evenmargin import EvenMarginClassifier
 from evenmargin._tables.encoder import TableEncoder, as_table
 from evenmargin._util.threads import Workers
 from evenmargin.adjust import GMean
-from evenmargin.auto.committee import LENSES, Case, Committee, Look, Plan, _folds, _splits, assemble, focus, some_rows
+from evenmargin.auto.committee import Committee, assemble
+from evenmargin.auto.crossfit import focus
 from evenmargin.auto.detector import Detector
-from evenmargin.auto.views import PiecewiseLinear, QuantileNormal, Standard
+from evenmargin.auto.plan import Plan
+from evenmargin.auto.rows import ClassRows, LensRows, fold_numbers, fold_splits, some_rows
+from evenmargin.auto.views import LENSES, PiecewiseLinear, QuantileNormal, Standard
 from evenmargin.operating import get_objective
 
 
@@ -142,7 +145,7 @@ def test_polars_and_pandas_frames_are_the_same():
 
 
 def test_a_column_of_identities_tells_nothing_and_is_left_out(fraud_model):
-    assert not any(name.startswith("customer") for name in fraud_model._encoder.names_)
+    assert not any(name.startswith("customer") for name in fraud_model.encoder_.names_)
     assert "customer" in str(fraud_model.summary_)
 
 
@@ -224,9 +227,9 @@ def test_a_focused_look_sees_the_columns_that_matter():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 6))
     positive = X[:, 2] > 0.8
-    look = Look.at(LENSES[2], X, np.ones(400))
+    look = LensRows.of(LENSES[2], X, np.ones(400))
     with Workers(1) as workers:
-        scale = focus(look, np.arange(400), Case(positive, np.ones(400), 0, workers))
+        scale = focus(look, np.arange(400), ClassRows(positive, np.ones(400), 0, workers))
     ramps = look.Z.shape[1] // 6
     by_column = scale.reshape(6, ramps).mean(axis=1)
     assert by_column.argmax() == 2
@@ -241,7 +244,9 @@ def test_a_focused_look_sees_the_columns_that_matter():
 def committee_of(X, positive, plan):
     with Workers(1) as workers:
         return assemble(
-            cache(lambda lens: Look.at(lens, X, np.ones(len(X)))), Case(positive, np.ones(len(X)), 0, workers), plan
+            cache(lambda lens: LensRows.of(lens, X, np.ones(len(X)))),
+            ClassRows(positive, np.ones(len(X)), 0, workers),
+            plan,
         )
 
 
@@ -274,10 +279,10 @@ def test_the_choice_of_settings_has_its_optimism_measured():
 
 def test_folds_spread_both_classes_evenly():
     positive = np.arange(103) < 23
-    fold = _folds(positive, 10, 0)
+    fold = fold_numbers(positive, 10, 0)
     assert np.ptp(np.bincount(fold[positive], minlength=10)) <= 1
     assert np.ptp(np.bincount(fold, minlength=10)) <= 1
-    for train, test in _splits(fold, positive):
+    for train, test in fold_splits(fold, positive):
         assert np.array_equal(np.sort(np.concatenate([train, test])), np.arange(103))
 
 
@@ -291,7 +296,7 @@ def test_samples_keep_the_rare_class():
 
 def test_costs_give_both_classes_the_same_weight():
     positive, weight = np.array([True, False, False]), np.array([1.0, 2.0, 3.0])
-    cost = Case(positive, weight, 0, None).costs
+    cost = ClassRows(positive, weight, 0, None).costs
     assert np.isclose(cost[positive].sum(), cost[~positive].sum())
     assert np.isclose(cost.sum(), weight.sum())
 
@@ -344,8 +349,8 @@ def test_a_row_that_the_table_has_often_is_not_judged_as_never_seen():
     X[200:] = [3.0, -3.0, 3.0, -3.0]
     model = fast().fit(X, y)
     assert model.estimates_.loc["roc_auc", "value"] > 0.9
-    assert np.isclose(model._detectors[0].count.sum(), 400)
-    assert np.isclose(model._detectors[0].weight.sum(), 400)
+    assert np.isclose(model.detectors_[0].count.sum(), 400)
+    assert np.isclose(model.detectors_[0].weight.sum(), 400)
     assert np.unique(model.oof_scores_[200:]).size > 1
     assert np.isfinite(model.oof_scores_).all()
 
@@ -492,7 +497,7 @@ def test_a_class_above_half_is_described_as_itself():
 
 
 def test_a_small_class_survives_when_rows_are_too_many(monkeypatch):
-    monkeypatch.setattr("evenmargin.auto.classifier._ROWS", 120)
+    monkeypatch.setattr("evenmargin.auto.plan.MOST_ROWS", 120)
     rng = np.random.default_rng(0)
     y = np.repeat(["a", "b", "c"], [400, 380, 6])
     X = rng.normal(size=(786, 3)) + 2 * (y == "c")[:, None] - 2 * (y == "b")[:, None]
@@ -500,7 +505,7 @@ def test_a_small_class_survives_when_rows_are_too_many(monkeypatch):
         model = fast().fit(X, y)
     assert np.count_nonzero(np.isfinite(model.oof_scores_[y == "c", 0])) == 6
     assert np.count_nonzero(np.isfinite(model.oof_scores_[:, 0])) == 120
-    assert np.isclose(model._detectors[2].weight.sum(), 786)
+    assert np.isclose(model.detectors_[2].weight.sum(), 786)
 
 
 # --- what it says of itself ---
@@ -552,7 +557,7 @@ def test_few_rows_of_a_class_are_named():
 def test_a_budget_too_small_for_one_fit_gives_the_default_model_and_says_so(rows):
     with pytest.warns(UserWarning, match="was too short: this is the default model"):
         model = EvenMarginClassifier(time_budget=1e-6).fit(*rows)
-    assert [member.name for member in model._detectors[0].committee.members] == ["standard"]
+    assert [member.name for member in model.detectors_[0].committee.members] == ["standard"]
     assert model.cv_results_.empty
     assert "default model" in str(model.summary_)
     assert roc_auc_score(rows[1], model.decision_function(rows[0])) > 0.8
@@ -570,17 +575,17 @@ def test_fast_tries_nothing_and_thorough_tries_more_often(rows):
 def test_the_clock_drops_lenses_when_time_runs_out(rows, monkeypatch):
     X, y = rows
     ticks = iter(np.arange(0.0, 1e6, 10.0))
-    monkeypatch.setattr("evenmargin.auto.committee.time.perf_counter", lambda: next(ticks))
+    monkeypatch.setattr("time.perf_counter", lambda: next(ticks))
     committee = committee_of(X, y == 1, Plan(seconds=60.0, started=0.0))
     assert len(committee.members) < 3
     assert committee.shortened
 
 
 def test_more_rows_than_it_learns_from_keep_their_weight(rows, monkeypatch):
-    monkeypatch.setattr("evenmargin.auto.classifier._ROWS", 200)
+    monkeypatch.setattr("evenmargin.auto.plan.MOST_ROWS", 200)
     X, y = rows
     model = fast().fit(X, y)
-    detector = model._detectors[0]
+    detector = model.detectors_[0]
     assert detector.positive.sum() == np.sum(y == 1)
     assert detector.positive.size == detector.count.sum() == 200
     assert np.isclose(detector.weight[detector.positive].sum(), np.sum(y == 1))
@@ -598,7 +603,7 @@ def test_fewer_rare_rows_than_folds_shrink_the_folds(count):
     y = np.arange(60) < count
     X[y] += 3
     with pytest.warns(
-        UserWarning, match=rf"Class True has {count} different rows? only, so that {max(2, count)} folds"
+        UserWarning, match=rf"Class True has only {count} different rows?, so that {max(2, count)} folds"
     ):
         model = fast().fit(X, y)
     assert roc_auc_score(y, model.decision_function(X)) > 0.9
@@ -633,9 +638,9 @@ def test_bad_input_gets_one_clear_sentence(change, message):
 def test_bad_operating_points_and_tables_are_refused(fraud_model):
     frame, _ = frauds()
     model = pickle.loads(pickle.dumps(fraud_model))
-    with pytest.raises(ValueError, match="Give one of"):
+    with pytest.raises(ValueError, match="Give exactly one of"):
         model.set_operating_point()
-    with pytest.raises(ValueError, match="Give one of"):
+    with pytest.raises(ValueError, match="Give exactly one of"):
         model.set_operating_point("f1", threshold=0.0)
     with pytest.raises(ValueError, match="probability"):
         model.set_operating_point(probability=1.5)

@@ -20,7 +20,7 @@ from evenmargin import DensityWeights, KernelSVM, LinearSVM, ZAdjustedClassifier
 from evenmargin._device import arrays
 from evenmargin.kernels import RBF, kernel_matrix
 from evenmargin.nystroem import StratifiedNystroem
-from evenmargin.selection import SharedGridSearch, shared
+from evenmargin.selection import SharedGridSearch, jobs, matrices
 from evenmargin.solvers.price_paths import Square, solve_paths
 
 torch = pytest.importorskip("torch", reason="devices need torch")
@@ -213,18 +213,18 @@ def test_rows_are_put_on_the_device_once(on_device, monkeypatch):
 def test_large_matrices_stay_on_the_device_one_at_a_time(on_device, monkeypatch):
     most, grams = [], []
 
-    class Counted(shared.Grams):
-        def __init__(self, jobs):
-            super().__init__(jobs)
+    class Counted(jobs.KernelMatrices):
+        def __init__(self, keys):
+            super().__init__(keys)
             grams.append(self)
 
-        def take(self, job):
-            K = super().take(job)
+        def take(self, key):
+            K = super().take(key)
             most.append(len(self.held))
             assert isinstance(K, Square)
             return K
 
-    monkeypatch.setattr(shared, "Grams", Counted)
+    monkeypatch.setattr(jobs, "KernelMatrices", Counted)
     grid = {"C": [1.0], "gamma": [0.02, 0.05]}
     SharedGridSearch(KernelSVM(device="cpu"), grid, cv=2, n_jobs=2, refit=False).fit(MANY, LABELS)
     assert max(most) == 1
@@ -260,7 +260,7 @@ def test_memory_that_runs_out_on_the_way_sends_candidates_to_plain_fits(on_devic
     def short(*given):
         raise MemoryError("cpu has 0 GB of memory left")
 
-    monkeypatch.setattr(shared.FoldRows, "_square", short)
+    monkeypatch.setattr(matrices.FoldRows, "_square", short)
     search = SharedGridSearch(KernelSVM(device="cpu"), {"C": [0.1]}, cv=2, refit=False).fit(MANY, LABELS)
     assert search.n_shared_ == 0
     assert np.isfinite(scores(search)).all()

@@ -253,7 +253,7 @@ def test_ctrl_c_ends_the_search():
         ({"spread": 0.0}, "'spread'"),
         ({"start": "no such"}, "'scheme' parameter"),
         ({"start": "same_class"}, "a regressor has none"),
-        ({"cv": 3, "refit": False}, "With cv there is a fit for each fold and none to keep"),
+        ({"cv": 3, "refit": False}, "With cv there is a fit for each fold, and no single one to keep"),
         ({"scoring": lambda *_: np.nan}, "No weights had a finite score"),
     ],
 )

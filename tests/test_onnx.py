@@ -201,7 +201,7 @@ def test_an_adjusted_score_of_exactly_0_is_the_majority(minority):
 def test_a_score_on_the_threshold_is_negative_whichever_class_that_is(positive):
     X, y = imbalanced()
     model = fitted(fast(pos_label=positive), X, y)
-    for member in model._detectors[0].committee.members:  # all scores are the same
+    for member in model.detectors_[0].committee.members:  # all scores are the same
         member.slope, member.offset = 0.0, 0.5
     model.set_operating_point(threshold=0.5)
     assert (model.predict(X) != positive).all()
@@ -271,7 +271,7 @@ def test_the_classifier_has_labels_scores_and_probabilities_of_predict_on_arrays
 def test_the_classifier_is_exact_where_predict_is_in_double():
     X, y = imbalanced(200)
     model = fitted(fast(), X[:150], y[:150])
-    assert all(member.machine.beta.size <= 256 for member in model._detectors[0].committee.members)
+    assert all(member.machine.beta.size <= 256 for member in model.detectors_[0].committee.members)
     assert same(model, X, exact=True).probability_difference < 1e-7
 
 
@@ -358,10 +358,10 @@ def test_a_new_operating_point_shows_in_the_labels():
 def test_a_nystroem_map_of_many_rows_is_a_sum_like_any_other(monkeypatch):
     from dataclasses import replace
 
-    plan = EvenMarginClassifier._plan
-    monkeypatch.setattr(
-        EvenMarginClassifier, "_plan", lambda *parts: replace(plan(*parts), exact=100, landmarks=40), raising=True
-    )
+    from evenmargin.auto import classifier
+    from evenmargin.auto.plan import plan_for
+
+    monkeypatch.setattr(classifier, "plan_for", lambda *parts: replace(plan_for(*parts), exact=100, landmarks=40))
     X, y = imbalanced(400)
     same(fitted(fast(), X[:300], y[:300]), X[300:])
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import warnings
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,7 @@ from ._util.typing import Array, Index, Mask, MatrixLike, VectorLike
 from .adjust import BestThreshold, BestZ, best_threshold, best_z
 from .kernels import get_kernel, kernel_dot
 from .metrics import MetricLike, get_metric
+from .operating.responses import neutral_threshold, score_method, scores_for
 from .weights import minority_is_positive
 
 __all__ = ["ZAdjustedClassifier"]
@@ -62,7 +63,18 @@ _TILE = 2**22  # kernel values at a time: 32 MB
 _RESOLUTION = 1e-12  # rows whose scores are closer differ by rounding only
 
 
-class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class RowsToAdjust(NamedTuple):
+    """The rows of a fit; `kept` are those with a weight, `params` are for the machine's fit."""
+
+    X: MatrixLike
+    y: NDArray[Any]
+    kept: Index
+    classes: NDArray[Any]
+    minority: int
+    params: dict[str, Any]
+
+
+class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn: no types
     """A support vector machine whose boundary is moved in favour of the minority after training.
 
     A machine trained on classes of unequal size leaves too little room for the
@@ -157,13 +169,9 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
     True
     """
 
-    classes_: NDArray[Any]
     estimator_: Any
-    minority_: Any
     z_: float
     threshold_: float
-    best_score_: float
-    interval_: tuple[float, float]
 
     _parameter_constraints: dict[str, list[Any]] = {
         "estimator": [BaseEstimator, None],
@@ -218,7 +226,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         -------
         self
         """
-        estimator = self._estimator()
+        estimator = machine_to_adjust(self)
         check_choices(self, estimator)
         refuse_dask(X)
         X, y = indexable(X, to_host(y))
@@ -232,10 +240,11 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
                 "wrap the adjusted machine in sklearn.multiclass.OneVsRestClassifier."
             )
         minority = int(minority_is_positive(y == classes[1], weight))
-        held_out = self._held_out(estimator, X, y, kept, params, split_params, minority)
-        fitted, X, rows = self._fit_machine(estimator, X, y, kept, params)
-        parts, rows = held_out or (parts_of_score(self.method, fitted, X, minority), rows)
-        best = best_choice(self, parts, y[rows] == classes[minority], weight[rows], fitted)
+        rows = RowsToAdjust(X, y, kept, classes, minority, params)
+        held_out = self._held_out(estimator, rows, split_params)
+        fitted, X, used = self._fit_machine(estimator, rows)
+        parts, used = held_out or (parts_of_score(self.method, fitted, X, minority), used)
+        best = best_choice(self, parts, y[used] == classes[minority], weight[used], fitted)
         self._keep(best, fitted, classes, minority)
         return self
 
@@ -283,26 +292,15 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         fit = MethodMapping().add(caller="fit", callee="fit")
         split = MethodMapping().add(caller="fit", callee="split")
         router = MetadataRouter(owner=self).add_self_request(self)
-        return router.add(estimator=self._estimator(), method_mapping=fit).add(splitter=self.cv, method_mapping=split)
+        router.add(estimator=machine_to_adjust(self), method_mapping=fit)
+        return router.add(splitter=self.cv, method_mapping=split)
 
     def __sklearn_tags__(self) -> Any:
-        tags, inner = super().__sklearn_tags__(), get_tags(self._estimator())
+        tags, inner = super().__sklearn_tags__(), get_tags(machine_to_adjust(self))
         tags.classifier_tags.multi_class = False
         tags.input_tags.sparse = inner.input_tags.sparse
         tags.input_tags.pairwise = inner.input_tags.pairwise
         return tags
-
-    @property
-    def _prefit(self) -> bool:
-        return isinstance(self.cv, str)  # "prefit" is the only string
-
-    def _estimator(self) -> Any:
-        if self.estimator is not None:
-            return self.estimator
-        from .kernel import KernelSVM
-
-        svm = KernelSVM()
-        return svm.set_fit_request(sample_weight=True) if get_config()["enable_metadata_routing"] else svm
 
     def _route(self, estimator: BaseEstimator, weight: Array | None, fit_params: dict[str, Any]) -> tuple[Any, Any]:
         """What goes to the estimator's `fit` and to the splitter."""
@@ -313,7 +311,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
             return fit_params, {}
         if (name := weight_name(estimator)) is not None:
             return {**fit_params, name: weight}, {}
-        if not self._prefit and not isinstance(estimator, FrozenEstimator):
+        if not isinstance(self.cv, str) and not isinstance(estimator, FrozenEstimator):
             warnings.warn(
                 f"{type(estimator).__name__} takes no sample_weight (or resamples before it could use it): "
                 "the weights count in the metric only.",
@@ -322,62 +320,63 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         return fit_params, {}
 
     def _held_out(
-        self,
-        estimator: BaseEstimator,
-        X: MatrixLike,
-        y: NDArray[Any],
-        kept: Index,
-        params: dict[str, Any],
-        split_params: dict[str, Any],
-        minority: int,
+        self, estimator: BaseEstimator, rows: RowsToAdjust, split_params: dict[str, Any]
     ) -> tuple[tuple[Array, ...], Index] | None:
         """The parts of the scores of held-out rows, and which rows these are; rows of weight 0 are left out."""
-        if self.cv is None or self._prefit:
+        if self.cv is None or isinstance(self.cv, str):
             return None
+        y, kept = rows.y, rows.kept
         if isinstance(self.cv, Integral):
             splits = check_cv(self.cv, y[kept], classifier=True).split(kept, y[kept])
             folds = [(kept[train], kept[test]) for train, test in splits]
         else:  # a splitter refers to the rows as they were given
             every, counts = np.arange(y.size), np.isin(np.arange(y.size), kept)
-            splits = check_cv(self.cv, y, classifier=True).split(X, y, **split_params)
+            splits = check_cv(self.cv, y, classifier=True).split(rows.X, y, **split_params)
             folds = [(every[train][counts[train]], every[test][counts[test]]) for train, test in splits]
-        each = Parallel(n_jobs=1 if on_device(estimator, X) else self.n_jobs)(
-            delayed(_fold)(self.method, clone(estimator), X, y, train, test, params, minority) for train, test in folds
+        each = Parallel(n_jobs=1 if on_device(estimator, rows.X) else self.n_jobs)(
+            delayed(_fold)(self.method, clone(estimator), rows, train, test) for train, test in folds
         )
         parts = tuple(np.concatenate(part) for part in zip(*each, strict=True))
         return parts, np.concatenate([test for _, test in folds])
 
-    def _fit_machine(
-        self, estimator: BaseEstimator, X: MatrixLike, y: NDArray[Any], kept: Index, params: dict[str, Any]
-    ) -> tuple[Any, MatrixLike, Index]:
+    def _fit_machine(self, estimator: BaseEstimator, rows: RowsToAdjust) -> tuple[Any, MatrixLike, Index]:
         """The machine, fitted to the rows with a weight; and the rows whose scores it is asked for."""
-        rows = kept
-        if kept.size < y.size:
+        X, y, used, params = rows.X, rows.y, rows.kept, rows.params
+        if used.size < y.size:
             if get_tags(estimator).input_tags.pairwise:  # it will get a column for each row, weightless or not
-                rows = np.arange(y.size)
+                used = np.arange(y.size)
             else:
-                params = check_method_params(X, params, indices=kept)
-                X, _ = safe_split(estimator, X, y, kept)
-        fitted = estimator if self._prefit else clone(estimator).fit(X, y[rows], **params)
-        classes = np.unique(y[kept])
-        if not np.array_equal(fitted.classes_, classes):
+                params = check_method_params(X, params, indices=used)
+                X, _ = safe_split(estimator, X, y, used)
+        fitted = estimator if isinstance(self.cv, str) else clone(estimator).fit(X, y[used], **params)
+        if not np.array_equal(fitted.classes_, rows.classes):
             raise ValueError(
                 f"The estimator knows the classes {np.asarray(fitted.classes_).tolist()}, but y has "
-                f"{classes.tolist()}: choose on rows of the same two classes."
+                f"{rows.classes.tolist()}: choose on rows of the same two classes."
             )
-        return fitted, X, rows
+        return fitted, X, used
 
     def _keep(self, best: Best, fitted: BaseEstimator, classes: NDArray[Any], minority: int) -> None:
-        for stale in ("z_", "threshold_", "n_features_in_", "feature_names_in_"):
+        columns = ("n_features_in_", "feature_names_in_")
+        for stale in ("z_", "threshold_", *columns):
             self.__dict__.pop(stale, None)
         setattr(self, "z_" if isinstance(best, BestZ) else "threshold_", best[0])
         self.best_score_, self.interval_ = best.value, best.interval
         self.classes_, self.estimator_, self.minority_ = classes, fitted, classes[minority]
-        columns = ("n_features_in_", "feature_names_in_")
         self.__dict__.update({name: getattr(fitted, name) for name in columns if hasattr(fitted, name)})
 
 
 # --- the choice, also for searches ---
+
+
+def machine_to_adjust(adjuster: ZAdjustedClassifier) -> Any:
+    """The adjuster's estimator, before a fit: None means a KernelSVM."""
+    if adjuster.estimator is not None:
+        return adjuster.estimator
+    from .kernel import KernelSVM
+
+    svm = KernelSVM()
+    return svm.set_fit_request(sample_weight=True) if get_config()["enable_metadata_routing"] else svm
 
 
 def check_choices(adjuster: ZAdjustedClassifier, estimator: BaseEstimator) -> None:
@@ -393,7 +392,7 @@ def check_choices(adjuster: ZAdjustedClassifier, estimator: BaseEstimator) -> No
         if not (hasattr(estimator, "decision_function") or hasattr(estimator, "predict_proba")):
             raise ValueError(f"{name} has neither decision_function nor predict_proba: a threshold needs scores.")
         if adjuster.search == "golden":
-            raise ValueError("search='golden' is for method='z'; a threshold is always searched exactly.")
+            raise ValueError("search='golden' is for method='z': the search for a threshold is always exact.")
     if isinstance(adjuster.cv, str):  # "prefit"
         check_is_fitted(estimator)
 
@@ -409,13 +408,13 @@ def best_choice(
         best: Best = best_z(p, q, positive, metric, weight, search=adjuster.search, z_max=adjuster.z_max, **options)
         unchanged, whole = "z = 1 leaves the machine as it was", (0.0, math.inf)
     else:
-        neutral = 0.0 if hasattr(fitted, "decision_function") else 0.5
+        neutral = neutral_threshold(score_method(fitted))
         best = best_threshold(parts[0], positive, metric, weight, neutral=neutral, **options)
         unchanged, whole = f"the threshold stays at {neutral}", (-math.inf, math.inf)
     if best.interval == whole:
         warnings.warn(
             f"No choice changes the metric, as when all scores are equal: {unchanged}. "
-            "Look at the estimator's parameters and at the metric.",
+            "Check the estimator's parameters and the metric.",
             stacklevel=4,
         )
     return best
@@ -432,26 +431,25 @@ def adjusted_scores(parts: tuple[Array, ...], chosen: float, minority: int) -> A
 # --- scores in parts ---
 
 
-def _fold(
-    method: str, estimator: Any, X: MatrixLike, y: NDArray[Any], train: Index, test: Index, params: Any, minority: int
-) -> tuple[Array, ...]:
+def _fold(method: str, estimator: BaseEstimator, rows: RowsToAdjust, train: Index, test: Index) -> tuple[Array, ...]:
     """Fit on the training rows of a fold; the parts of the scores of its test rows."""
-    X_train, y_train = safe_split(estimator, X, y, train)
-    X_test, _ = safe_split(estimator, X, y, test, train)
+    X_train, y_train = safe_split(estimator, rows.X, rows.y, train)
+    X_test, _ = safe_split(estimator, rows.X, rows.y, test, train)
     if np.unique(y_train).size < 2:
         raise ValueError("cv leaves a fold with training rows of one class only: use fewer folds, stratified.")
-    estimator.fit(X_train, y_train, **check_method_params(X, params, indices=train))
-    return parts_of_score(method, estimator, X_test, minority)
+    estimator.fit(X_train, y_train, **check_method_params(rows.X, rows.params, indices=train))
+    return parts_of_score(method, estimator, X_test, rows.minority)
 
 
 def parts_of_score(method: str, estimator: BaseEstimator, X: MatrixLike, minority: int) -> tuple[Array, ...]:
     """(p, q), or the score alone for "threshold", with classes_[minority] as the positive class."""
     if method == "threshold":
-        if hasattr(estimator, "decision_function"):
-            score = to_host(estimator.decision_function(X), np.float64)
-            return (score if minority == 1 else -score,)
-        return (to_host(estimator.predict_proba(X)[:, minority], np.float64),)
-    up, down, intercept = split_decision(estimator, X)
+        return (scores_for(estimator, X, score_method(estimator), minority),)
+    return z_parts(*split_decision(estimator, X), minority)
+
+
+def z_parts(up: Array, down: Array, intercept: float, minority: int) -> tuple[Array, Array]:
+    """p and q of a split score; see the module."""
     return (up, down + intercept) if minority == 1 else (-down, -(up + intercept))
 
 
@@ -461,10 +459,10 @@ def unfrozen(estimator: BaseEstimator) -> Any:
 
 
 def _can_split(estimator: BaseEstimator) -> bool:
-    estimator = unfrozen(estimator)
-    if isinstance(estimator, Pipeline):
-        return _can_split(estimator.steps[-1][1])
-    return hasattr(estimator, "split_decision") or isinstance(estimator, SVC | NuSVC)
+    machine = unfrozen(estimator)
+    while isinstance(machine, Pipeline):
+        machine = unfrozen(machine.steps[-1][1])
+    return hasattr(machine, "split_decision") or isinstance(machine, SVC | NuSVC)
 
 
 def split_decision(estimator: BaseEstimator, X: MatrixLike) -> tuple[Array, Array, float]:

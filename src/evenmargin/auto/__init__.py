@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from .classifier import EvenMarginClassifier, Summary
+from .classifier import EvenMarginClassifier
+from .summary import Summary
 
 __all__ = ["EvenMarginClassifier", "Summary"]

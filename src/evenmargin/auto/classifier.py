@@ -1,17 +1,18 @@
 """`EvenMarginClassifier`: one line to a good model of a table with a rare class.
 
-It makes numbers of the table (`_tables.py`), looks at them through three lenses
-with kernel machines that are cross-fitted and averaged (`_committee.py`), and on the
-scores of rows that the machines have not seen chooses where to cut, learns what a
-score means as a probability, and estimates what to expect (`operating.py`).
+It makes numbers of the table (`_tables`), looks at them through three lenses
+with kernel machines that are cross-fitted and averaged (`committee.py`), and on the
+scores of rows that the machines have not seen chooses the threshold, learns what a
+score means as a probability, and estimates what to expect (`detector.py`).
 """
 
 from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache, partial
+from itertools import count
 from numbers import Integral, Real
 from typing import Any
 
@@ -31,48 +32,23 @@ from .._input.checks import (
 )
 from .._input.collections import is_dask
 from .._machine import Classifier, by_blocks
-from .._tables.distinct import distinct_rows, working_rows
+from .._tables.distinct import WorkingRows, distinct_rows, working_rows
 from .._tables.encoder import TableEncoder, as_table
 from .._tables.frames import FramesTravel
 from .._util.progress import progress_bars
 from .._util.threads import Workers, count_threads
-from .._util.typing import Array, Mask, MatrixLike, VectorLike
-from ..operating import Objective, get_objective
+from .._util.typing import Array, Index, Mask, MatrixLike, RandomState, VectorLike
+from ..operating import Calibrator, Objective, get_objective
+from ..operating.objectives import ObjectiveLike
 from ..solvers.one_vs_rest import one_vs_rest
-from ..weights import minority_is_positive
-from .committee import LENSES, Case, Look, Plan, assemble
-from .detector import Detector
+from .committee import assemble
+from .detector import Detector, class_probabilities, class_scores
+from .plan import Plan, most_rows, plan_for
+from .rows import ClassRows, LensRows, positive_side
+from .summary import FitRecord, Summary, describe_detector
+from .views import LENSES
 
-__all__ = ["EvenMarginClassifier", "Summary"]
-
-
-_ROWS = 100_000  # to learn from, at most: all of the rare class, if it is up to half of them
-_PER_SECOND = 1_000  # rows to learn from, for each second of time
-_FEW = 100  # rows of the rare class below which folds are repeated
-_MANY = 500  # rows of the rare class from which five folds are enough
-
-
-@dataclass
-class Summary:
-    """What was done, in words: `print(model.summary_)`."""
-
-    lines: list[tuple[str, str]] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        width = max(len(title) for title, _ in self.lines) + 2
-        return "\n".join(f"{title:<{width}}{text}" for title, text in self.lines)
-
-    __repr__ = __str__
-
-
-@dataclass(frozen=True)
-class _Fitted:
-    """Rows of the table, rows that were learned from, the plan, and how long it took."""
-
-    rows: int
-    used: int
-    plan: Plan
-    seconds: float
+__all__ = ["EvenMarginClassifier"]
 
 
 class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
@@ -113,7 +89,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
     pos_label_ : label or None
         The positive class; None if they are more than two.
     threshold_ : float or ndarray of shape (n_classes,)
-        Where scores are cut; `decision_function` is the distance from it.
+        The boundary on the scores; `decision_function` is the distance from it.
     probability_threshold_ : float or ndarray of shape (n_classes,)
         The probability of the positive class there: `predict` calls a row positive
         exactly if its probability is above it.
@@ -137,6 +113,12 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         What the boundary serves, in words.
     calibrator_ : Calibrator or None
         What a score means as a probability, of two classes; see `evenmargin.operating`.
+    encoder_ : TableEncoder
+        From a table to numbers without gaps.
+    detectors_ : list of Detector
+        For two classes one, of the positive class; otherwise one for each class. Each has a
+        `committee` of machines, a `calibrator`, a `threshold` and a `sign`, by which its
+        scores become those of `classes_[1]`.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 
@@ -151,7 +133,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
     Of dask arrays and frames such a sample is drawn where the rows are, and learned from
     in memory: up to 100 000 rows, or 1 000 for each second of `time_budget`. A table with
     no more rows gives the model of a fit in memory. Of a larger one, copies of a row are
-    told, and categories, medians, thresholds and estimates are taken, from the sample; a
+    counted, and categories, medians, thresholds and estimates are taken, in the sample; a
     category that is not in it is unknown. Labels are read twice and rows once, in the
     time of the budget. Predictions, `assess` included, are lazy.
 
@@ -171,14 +153,11 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
     array([0, 0, 0])
     """
 
-    threshold_: Any
-    probability_threshold_: Any
-
     _parameter_constraints: dict[str, list[Any]] = {
         "objective": [str, dict, list, tuple, np.ndarray, callable],
         "time_budget": [StrOptions({"fast", "thorough"}), Interval(Real, 0, None, closed="neither")],
         "folds": [Interval(Integral, 2, None, closed="left"), None],
-        "pos_label": "no_validation",  # type: ignore[dict-item]
+        "pos_label": [object],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
@@ -188,10 +167,10 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         self,
         objective: Any = "gmean",
         *,
-        time_budget: Any = 300.0,
+        time_budget: float | str = 300.0,
         folds: int | None = None,
         pos_label: Any = None,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -219,44 +198,32 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         self
         """
         started = time.perf_counter()
-        self.__dict__.pop("_fitted", None)  # until the end, also where it is interrupted
-        self.__dict__.pop("sample_indices_", None)
+        for stale in ("_fitted", "sample_indices_"):  # until the end, also where it is interrupted
+            self.__dict__.pop(stale, None)
         objective = get_objective(self.objective)
-        seed, most, rows_in_all = seed_from(self.random_state), self._most_rows(), None
-        if is_dask(X):
-            from ..distributed import sample_table
-
-            some = sample_table(X, y, sample_weight, most, seed)
-            X, y, sample_weight, rows_in_all = some.table, some.y, some.weight, some.rows
-            self.sample_indices_ = some.index
+        seed, most = seed_from(self.random_state), most_rows(self.time_budget)
+        X, y, sample_weight, size = self._in_memory(X, y, sample_weight, most, seed)
         table, y, weight, classes, kept = validate_table_training(self, as_table(X), y, sample_weight)
         self._check_pos_label(classes)
         encoder = TableEncoder().fit(table, weight)
         rows = distinct_rows(encoder.transform(table), y, weight)
         used = working_rows(rows, classes, most, seed)
-        plan = self._plan(rows.y[used.index], classes, started)
-        with Workers(count_threads(self.n_jobs)) as workers, progress_bars(bool(self.verbose)) as open_bar:
-            which = one_vs_rest(classes)
-            report = _counting(open_bar("EvenMarginClassifier"), 2 * len(LENSES) * len(which))
-            looks = cache(partial(Look.at, X=rows.X[used.index], weight=used.weight))
-            signs, detectors = [], []
-            for turn, place in enumerate(which):
-                sign, positive = self._sides(rows.y[used.index], used.weight, classes, place)
-                case = Case(positive, used.weight, seed, workers)
-                committee = assemble(looks, case, replace(plan, turn=(turn, len(which))), report)
-                label = _plain(classes[place if sign > 0 else 0])
-                signs.append(sign)
-                detectors.append(Detector.of(label, committee, positive, used.weight, used.count))
-        self.classes_, self._encoder, self._signs, self._detectors = classes, encoder, signs, detectors
-        self._fitted = _Fitted(rows_in_all or y.size, int(used.count.sum()), plan, time.perf_counter() - started)
-        self._place = np.full(kept.size, -1)  # of each row of the table among those that were learned from
-        self._place[kept] = used.place(rows)
-        self._warn_if_shortened()
-        self._settle(objective, stacklevel=4)
+        X, y = rows.X[used.index], rows.y[used.index]
+        sizes = {_plain(label): int(np.count_nonzero(y == label)) for label in classes}
+        plan = plan_for(sizes, self.time_budget, self.folds, started)
+        self.detectors_ = self._detect(X, y, used, classes, plan, seed)
+        self.classes_, self.encoder_ = classes, encoder
+        self._fitted = FitRecord(size or kept.size, int(used.count.sum()), plan, time.perf_counter() - started)
+        self._store(kept, used.place(rows))
+        self._choose(objective, stacklevel=4)
         return self
 
     def set_operating_point(
-        self, objective: Any = None, *, threshold: float | None = None, probability: float | None = None
+        self,
+        objective: ObjectiveLike | None = None,
+        *,
+        threshold: float | None = None,
+        probability: float | None = None,
     ) -> EvenMarginClassifier:
         """Move the boundary without fitting again.
 
@@ -265,7 +232,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         objective : default=None
             As in the constructor.
         threshold : float or None, default=None
-            Where to cut the score (as in `threshold_` and `operating_curve_`), of two
+            The boundary on the scores (as in `threshold_` and `operating_curve_`), for two
             classes.
         probability : float or None, default=None
             Call a row positive above this probability, of two classes.
@@ -277,13 +244,13 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         check_is_fitted(self)
         given = [choice for choice in (objective, threshold, probability) if choice is not None]
         if len(given) != 1:
-            raise ValueError("Give one of objective, threshold and probability.")
+            raise ValueError("Give exactly one of objective, threshold and probability.")
         if objective is not None:
-            self._settle(get_objective(objective), stacklevel=3)
+            self._choose(get_objective(objective), stacklevel=3)
             return self
-        if len(self._detectors) > 1:
+        if len(self.detectors_) > 1:
             raise ValueError("A threshold or a probability can be set for two classes; for more, give an objective.")
-        (detector,) = self._detectors
+        (detector,) = self.detectors_
         if probability is not None:
             threshold = float(detector.calibrator.score_at(np.asarray(probability)))
         if not (isinstance(threshold, Real) and np.isfinite(float(threshold))):
@@ -305,11 +272,11 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
         check_is_fitted(self)
-        return self._distances(self._scores(X))
+        return class_scores(self.detectors_, self._scores(X))
 
     @by_blocks
     def predict(self, X: MatrixLike) -> NDArray[Any]:
-        """The class on whose side of its boundary a row is, or furthest of several.
+        """The class of each row: by the side of the boundary, or of several the one with the highest score.
 
         Parameters
         ----------
@@ -319,7 +286,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        return self._called(self.decision_function(X))
+        return self._labels(self.decision_function(X))
 
     @by_blocks
     def predict_proba(self, X: MatrixLike) -> Array:
@@ -334,7 +301,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         ndarray of shape (n_samples, n_classes)
         """
         check_is_fitted(self)
-        return self._shares(self._scores(X))
+        return class_probabilities(self.detectors_, self._scores(X))
 
     @by_blocks
     def predict_log_proba(self, X: MatrixLike) -> Array:
@@ -377,20 +344,35 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
 
             return assess_blocks(self, X)
         raw = self._scores(X)
-        scores, shares = self._distances(raw), self._shares(raw)
-        columns: dict[str, Any] = {"prediction": self._called(scores)}
+        scores, shares = class_scores(self.detectors_, raw), class_probabilities(self.detectors_, raw)
+        columns: dict[str, Any] = {"prediction": self._labels(scores)}
         if self.classes_.size == 2:
-            place = 1 if self._signs[0] > 0 else 0
-            columns |= {"probability": shares[:, place], "score": self._signs[0] * scores}
+            place = 1 if self.detectors_[0].sign > 0 else 0
+            columns |= {"probability": shares[:, place], "score": self.detectors_[0].sign * scores}
         else:
             for k, label in enumerate(self.classes_):
                 columns |= {f"probability {label}": shares[:, k], f"score {label}": scores[:, k]}
         return pd.DataFrame(columns)
 
     @property
-    def calibrator_(self) -> Any:
+    def calibrator_(self) -> Calibrator | None:
         check_is_fitted(self)
-        return self._detectors[0].calibrator if len(self._detectors) == 1 else None
+        return self.detectors_[0].calibrator if len(self.detectors_) == 1 else None
+
+    @property
+    def pos_label_(self) -> Any:
+        check_is_fitted(self)
+        return self.detectors_[0].label if len(self.detectors_) == 1 else None
+
+    @property
+    def threshold_(self) -> Any:
+        check_is_fitted(self)
+        return _one_or_all([detector.threshold for detector in self.detectors_])
+
+    @property
+    def probability_threshold_(self) -> Any:
+        check_is_fitted(self)
+        return _one_or_all([detector.probability_threshold for detector in self.detectors_])
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")
@@ -405,46 +387,49 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
 
     # --- fitting ---
 
-    def _most_rows(self) -> int:
-        """Rows to learn from, at most."""
-        if isinstance(self.time_budget, str):
-            return _ROWS
-        return int(np.clip(_PER_SECOND * self.time_budget, 4_000, _ROWS))
+    def _in_memory(
+        self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike, most: int, seed: int
+    ) -> tuple[MatrixLike, VectorLike, VectorLike, int | None]:
+        """The rows, or a sample of dask collections and how many rows these have."""
+        if not is_dask(X):
+            return X, y, sample_weight, None
+        from ..distributed import sample_table
 
-    def _plan(self, y: NDArray[Any], classes: NDArray[Any], started: float) -> Plan:
-        """How much work to do for tables of this size."""
-        sizes = np.array([np.count_nonzero(y == label) for label in classes])
-        rarest, least = _plain(classes[sizes.argmin()]), int(sizes.min())
-        folds = self.folds or (10 if least < _MANY else 5)
-        if least < folds:
-            trust = "how well it is found is anyone's guess" if least == 1 else "what is said of it will be rough"
-            warnings.warn(
-                f"Class {rarest!r} has {least} different row{'s' * (least > 1)} only, so that {max(2, least)} folds "
-                f"are used: {trust}.",
-                UserWarning,
-                stacklevel=4,
-            )
-        plan = Plan(folds=max(2, min(folds, least)), rows=int(np.clip(y.size // 5, 4000, 8000)))
-        if self.time_budget == "fast":
-            return replace(plan, screen=0)
-        if self.time_budget == "thorough":
-            return replace(plan, screen=4000, repeats=10 if least < _FEW else 3)
-        repeats = 2 if least < _FEW else 1
-        return replace(plan, repeats=repeats, seconds=float(self.time_budget), started=started)
+        some = sample_table(X, y, sample_weight, most, seed)
+        self.sample_indices_ = some.index
+        return some.table, some.y, some.weight, some.rows
 
-    def _sides(self, y: NDArray[Any], weight: Array, classes: NDArray[Any], place: int) -> tuple[float, Mask]:
-        """The positive rows, of the rarer side or the one that is named, and the sign that makes scores the class's."""
-        own = y == classes[place]
-        if classes.size > 2:
-            return 1.0, own
-        if self.pos_label is not None:
-            sign = 1.0 if classes[1] == self.pos_label else -1.0
-        else:
-            sign = 1.0 if minority_is_positive(own, weight) else -1.0
-        return sign, own if sign > 0 else ~own
+    def _detect(
+        self, X: Array, y: NDArray[Any], used: WorkingRows, classes: NDArray[Any], plan: Plan, seed: int
+    ) -> list[Detector]:
+        """A detector of the positive class, or of each of several."""
+        which, detectors = one_vs_rest(classes), []
+        with Workers(count_threads(self.n_jobs)) as workers, progress_bars(bool(self.verbose)) as open_bar:
+            bar, step = open_bar("EvenMarginClassifier"), count(1)
 
-    def _warn_if_shortened(self) -> None:
-        short = [detector.committee.shortened for detector in self._detectors if detector.committee.shortened]
+            def report(stage: str) -> None:
+                if bar is not None:
+                    bar(next(step), 2 * len(LENSES) * len(which), stage)
+
+            rows_of = cache(partial(LensRows.of, X=X, weight=used.weight))
+            for turn, place in enumerate(which):
+                sign, positive = positive_side(y, used.weight, classes, place, self.pos_label)
+                rows = ClassRows(positive, used.weight, seed, workers)
+                committee = assemble(rows_of, rows, replace(plan, turn=(turn, len(which))), report)
+                label = _plain(classes[place if sign > 0 else 0])
+                detectors.append(Detector.of(label, committee, positive, used.weight, used.count, sign))
+        return detectors
+
+    def _store(self, kept: Mask, places: Index) -> None:
+        """What does not depend on the boundary; `places` of the kept rows are those among the rows learned from."""
+        place = np.full(kept.size, -1)
+        place[kept] = places
+        committees = {detector.label: detector.committee for detector in self.detectors_}
+        unseen = np.column_stack([np.append(one.unseen, np.nan) for one in committees.values()])[place]
+        self.oof_scores_ = unseen[:, 0] if self.classes_.size == 2 else unseen
+        tried = [{"class": label, **row} for label, one in committees.items() for row in one.screened]
+        self.cv_results_ = pd.DataFrame(tried)
+        short = [one.shortened for one in committees.values() if one.shortened]
         if short:
             warnings.warn(f"time_budget={self.time_budget:g} s was too short: {short[-1]}.", UserWarning, stacklevel=4)
 
@@ -452,18 +437,18 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         if self.pos_label is None:
             return
         if classes.size > 2:
-            raise ValueError(f"pos_label is for two classes, and these are {classes.size}: leave it out.")
+            raise ValueError(f"pos_label is for two classes, but y has {classes.size}: leave it out.")
         if self.pos_label not in classes.tolist():
             raise ValueError(f"pos_label={self.pos_label!r} is not one of the classes {classes.tolist()}.")
 
     # --- the operating point ---
 
-    def _settle(self, objective: Objective, stacklevel: int) -> None:
-        """Cut where the objective says."""
-        choices = [detector.choose(objective) for detector in self._detectors]
-        for detector, choice in zip(self._detectors, choices, strict=True):
+    def _choose(self, objective: Objective, stacklevel: int) -> None:
+        """Move every threshold to where it is best for the objective."""
+        choices = [detector.choose(objective) for detector in self.detectors_]
+        for detector, choice in zip(self.detectors_, choices, strict=True):
             detector.threshold = choice.threshold
-        missed = [repr(d.label) for d, choice in zip(self._detectors, choices, strict=True) if not choice.reached]
+        missed = [repr(d.label) for d, choice in zip(self.detectors_, choices, strict=True) if not choice.reached]
         if missed:
             of = "" if self.classes_.size == 2 else f" for class {', '.join(missed)}"
             warnings.warn(
@@ -474,114 +459,40 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         self._describe(objective)
 
     def _describe(self, objective: Objective | None) -> None:
-        """What follows from where the scores are cut."""
-        detectors = self._detectors
+        """What follows from the thresholds."""
         self.objective_ = "set by hand" if objective is None else str(objective)
-        estimates = {detector.label: detector.estimates(objective) for detector in detectors}
-        curves = {detector.label: detector.curve(objective) for detector in detectors}
+        estimates = {detector.label: detector.estimates(objective) for detector in self.detectors_}
+        curves = {detector.label: detector.curve(objective) for detector in self.detectors_}
+        self.estimates_ = pd.concat(estimates, names=["class", "metric"])
+        self.operating_curve_: Any = curves
         if self.classes_.size == 2:
-            (detector,) = detectors
-            self.pos_label_ = detector.label
-            self.threshold_, self.probability_threshold_ = detector.threshold, detector.probability_threshold
-            self.estimates_, self.operating_curve_ = estimates[detector.label], curves[detector.label]
-        else:
-            self.pos_label_ = None
-            self.threshold_ = np.array([detector.threshold for detector in detectors])
-            self.probability_threshold_ = np.array([detector.probability_threshold for detector in detectors])
-            self.estimates_ = pd.concat(estimates, names=["class", "metric"])
-            self.operating_curve_ = curves
-        unseen = np.column_stack([np.append(detector.committee.unseen, np.nan) for detector in detectors])[self._place]
-        self.oof_scores_ = unseen[:, 0] if self.classes_.size == 2 else unseen
-        tried = [{"class": detector.label, **row} for detector in detectors for row in detector.committee.screened]
-        self.cv_results_ = pd.DataFrame(tried)
-        self.summary_ = Summary(self._table_lines() + [line for d in detectors for line in self._lines(d, estimates)])
-
-    def _table_lines(self) -> list[tuple[str, str]]:
-        done, encoder = self._fitted, self._encoder
-        sample = f", of which {done.used:,} were learned from" if done.used < done.rows else ""
-        kind = "exact kernels" if done.used <= done.plan.exact else f"a Nyström map of {done.plan.landmarks} landmarks"
-        without = f" (without two values: {', '.join(encoder.left_out_[:5])})" if encoder.left_out_ else ""
-        return [
-            ("rows", f"{done.rows:,}{sample}"),
-            ("columns", f"{self.n_features_in_}, as {len(encoder.names_)} numbers{without}"),
-            ("machines", f"{kind}, {done.plan.folds} folds; fitted in {done.seconds:.1f} s"),
-        ]
-
-    def _lines(self, detector: Detector, estimates: dict[Any, pd.DataFrame]) -> list[tuple[str, str]]:
-        count, committee = int(detector.count[detector.positive].sum()), detector.committee
-        share = detector.weight[detector.positive].sum() / detector.weight.sum()
-        called = f"called so above a probability of {detector.probability_threshold:.3g}"
-        lines = [
-            (f"class {detector.label!r}", f"{count:,} rows, {share:.2%} of the weight"),
-            ("  lenses", ", ".join(member.name for member in committee.members)),
-            ("  boundary", f"{self.objective_}: {called}"),
-            ("  to expect", "of rows that it has not seen:"),
-        ]
-        for name, title in {
-            "gmean": "G-mean",
-            "recall": "recall",
-            "precision": "precision",
-            "roc_auc": "ROC-AUC",
-        }.items():
-            value, low, high = estimates[detector.label].loc[name]
-            said = "unknown" if np.isnan(value) else f"{value:.3f} (95 % interval {low:.3f} to {high:.3f})"
-            lines.append((f"  {title}", said))
-        if count < _FEW:
-            lines.append(("  note", f"{count:,} rows of the class are few: trust the intervals, not the values"))
-        if committee.shortened:
-            lines.append(("  note", f"time was short: {committee.shortened}"))
-        return lines
+            ((self.estimates_, self.operating_curve_),) = zip(estimates.values(), curves.values(), strict=True)
+        left_out = self.encoder_.left_out_[:5]
+        without = f" (without two values: {', '.join(left_out)})" if left_out else ""
+        lines = self._fitted.describe(f"{self.n_features_in_}, as {len(self.encoder_.names_)} numbers{without}")
+        for detector in self.detectors_:
+            lines += describe_detector(detector, self.objective_, estimates[detector.label])
+        self.summary_ = Summary(lines)
 
     # --- prediction ---
 
-    def _distances(self, raw: list[Array]) -> Array:
-        """How far the detectors' scores are above the boundary."""
-        if self.classes_.size == 2:
-            return np.asarray(self._signs[0] * (raw[0] - self._detectors[0].threshold))
-        return np.column_stack([
-            _logit(detector.probability(scores)) - _logit(detector.probability_threshold)
-            for detector, scores in zip(self._detectors, raw, strict=True)
-        ])  # fmt: skip
-
-    def _called(self, scores: Array) -> NDArray[Any]:
-        if scores.ndim == 1:
-            # A score on the boundary is negative, whichever class that is.
-            return self.classes_[np.where(scores > 0 if self._signs[0] > 0 else scores >= 0, 1, 0)]
-        return self.classes_[scores.argmax(axis=1)]
-
-    def _shares(self, raw: list[Array]) -> Array:
-        """Probabilities of the classes."""
-        own = [detector.probability(scores) for detector, scores in zip(self._detectors, raw, strict=True)]
-        if self.classes_.size == 2:
-            (share,) = own
-            return np.column_stack([1.0 - share, share] if self._signs[0] > 0 else [share, 1.0 - share])
-        shares = np.column_stack(own)
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+    def _labels(self, scores: Array) -> NDArray[Any]:
+        if scores.ndim == 2:
+            return self.classes_[scores.argmax(axis=1)]
+        # A score on the boundary is negative, whichever class that is.
+        return self.classes_[np.where(scores > 0 if self.detectors_[0].sign > 0 else scores >= 0, 1, 0)]
 
     def _scores(self, X: MatrixLike) -> list[Array]:
-        numbers = self._encoder.transform(validate_table(self, as_table(X)))
-        elements = numbers.shape[0] * self._detectors[0].committee.members[0].machine.support.shape[0]
+        numbers = self.encoder_.transform(validate_table(self, as_table(X)))
+        elements = numbers.shape[0] * self.detectors_[0].committee.members[0].machine.support.shape[0]
         with Workers(1 if elements < 100_000 else count_threads(self.n_jobs)) as workers:
-            return [detector.score(numbers, workers) for detector in self._detectors]
+            return [detector.score(numbers, workers) for detector in self.detectors_]
 
 
-def _counting(bar: Any, total: int) -> Any:
-    """A function that moves the bar on by one step, with a note."""
-    done = 0
-
-    def report(stage: str) -> None:
-        nonlocal done
-        done += 1
-        if bar is not None:
-            bar(done, total, stage)
-
-    return report
+def _one_or_all(values: list[float]) -> Any:
+    return values[0] if len(values) == 1 else np.array(values)
 
 
 def _plain(label: Any) -> Any:
     """A label as it is written in Python, not as a NumPy scalar."""
     return label.item() if isinstance(label, np.generic) else label
-
-
-def _logit(probability: Any) -> Any:
-    return np.log(probability) - np.log1p(-np.asarray(probability))

@@ -1,4 +1,4 @@
-"""A detector of one class: a committee's score, where it is cut, what it means, and what to expect.
+"""A detector of one class: a committee's score, its threshold, what it means, and what to expect.
 
 Everything here is chosen on the committee's scores of rows that it was not trained on.
 """
@@ -16,10 +16,10 @@ from .._util.typing import Array, Mask
 from ..operating import Calibrator, Choice, Objective, choose_threshold, metric_interval, operating_curve
 from .committee import Committee
 
-__all__ = ["ESTIMATES", "Detector"]
+__all__ = ["ESTIMATES", "Detector", "class_probabilities", "class_scores"]
 
 
-_PARTS = 5  # that are cut where the others say; two folds of ten are one part, as each cut takes time
+_PARTS = 5  # with a threshold from the others; two folds of ten are one part, as each threshold takes time
 ESTIMATES = ("gmean", "recall", "specificity", "precision", "f1", "roc_auc")
 
 
@@ -27,17 +27,10 @@ ESTIMATES = ("gmean", "recall", "specificity", "precision", "f1", "roc_auc")
 class Detector:
     """A class against the rest.
 
-    Attributes
-    ----------
-    label : the class
-    committee : Committee
-    positive, weight : ndarrays of shape (n,)
-        The training rows: whether they are of the class, and what they weigh.
-    count : ndarray of shape (n,)
-        How many rows of the table each of them stands for: what intervals go by.
-    calibrator : Calibrator
-    threshold : float
-        Scores above it are called positive.
+    positive, weight : of the training rows, whether they are of the class, and what they weigh
+    count : how many rows of the table each of them stands for, which decides how wide intervals are
+    sign : +1, or −1 where the class is the first of two: turns scores into those of `classes_[1]`
+    threshold : the class is predicted for scores above it
     """
 
     label: Any
@@ -46,12 +39,15 @@ class Detector:
     weight: Array
     count: Array
     calibrator: Calibrator
+    sign: float = 1.0
     threshold: float = 0.0
 
     @classmethod
-    def of(cls, label: Any, committee: Committee, positive: Mask, weight: Array, count: Array) -> Detector:
+    def of(
+        cls, label: Any, committee: Committee, positive: Mask, weight: Array, count: Array, sign: float = 1.0
+    ) -> Detector:
         calibrator = Calibrator().fit(committee.unseen, positive, weight)
-        return cls(label, committee, positive, weight, count, calibrator)
+        return cls(label, committee, positive, weight, count, calibrator, sign)
 
     def score(self, X: Array, workers: Workers | None = None) -> Array:
         return self.committee.score(X, workers)
@@ -64,15 +60,15 @@ class Detector:
         return float(self.probability(self.threshold))
 
     def choose(self, objective: Objective) -> Choice:
-        """Where the objective says to cut."""
+        """The threshold that is best for the objective."""
         return choose_threshold(self.committee.unseen, self.positive, objective, self.weight)
 
     def estimates(self, objective: Objective | None) -> pd.DataFrame:
         """What to expect of new rows: metric by value, low and high.
 
-        A threshold looks too good on the rows that it was chosen on. So each fold is
-        cut where the other folds say, if there is an objective to say it. What the
-        choice of settings made look better is taken off.
+        A threshold looks too good on the rows that it was chosen on. So each fold gets the
+        threshold that is best for the other folds, if there is an objective. The gain
+        from the choice of settings is subtracted.
         """
         part, cut = self.committee.fold % _PARTS, np.full(self.positive.size, self.threshold)
         scores = self.committee.unseen if objective is None else self.committee.honest
@@ -109,3 +105,31 @@ class Detector:
         curve = operating_curve(self.committee.unseen, self.positive, self.weight, objective)
         curve.insert(1, "probability", self.probability(curve["threshold"].to_numpy()))
         return curve
+
+
+# --- of classes ---
+
+
+def class_scores(detectors: list[Detector], scores: list[Array]) -> Array:
+    """How far the detectors' scores are above the boundary: of `classes_[1]`, or of each class."""
+    if len(detectors) == 1:
+        return np.asarray(detectors[0].sign * (scores[0] - detectors[0].threshold))
+    above = [
+        _log_odds(detector.probability(own)) - _log_odds(detector.probability_threshold)
+        for detector, own in zip(detectors, scores, strict=True)
+    ]
+    return np.column_stack(above)
+
+
+def class_probabilities(detectors: list[Detector], scores: list[Array]) -> Array:
+    """A column for each class, from the detectors' scores."""
+    shares = [detector.probability(own) for detector, own in zip(detectors, scores, strict=True)]
+    if len(detectors) == 1:
+        (share,) = shares
+        return np.column_stack([1.0 - share, share] if detectors[0].sign > 0 else [share, 1.0 - share])
+    every = np.column_stack(shares)
+    return np.asarray(every / every.sum(axis=1, keepdims=True))
+
+
+def _log_odds(probability: Any) -> Any:
+    return np.log(probability) - np.log1p(-np.asarray(probability))

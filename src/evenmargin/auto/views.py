@@ -6,18 +6,22 @@
 
 They use no labels. Everything is by sample weight, so that a weight of 2 is a row
 twice. `fit` takes float64 without missing values, `transform` gives float32.
+
+A lens is a view with a kernel exp(−g·d/m), where d is a distance and m the median of it.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
 
 from .._util.typing import Array, Single
+from ..kernels import RBF, Exponential
 
-__all__ = ["FAR", "PiecewiseLinear", "QuantileNormal", "Standard", "View"]
+__all__ = ["FAR", "LENSES", "Lens", "PiecewiseLinear", "QuantileNormal", "Standard", "View"]
 
 
 FAR = 10.0  # standard deviations at which a standardised value is clipped
@@ -123,3 +127,28 @@ def _distinct_quantiles(column: Array, weight: Array, levels: Array) -> Array:
     if knots.size == 1:
         knots = np.array([knots[0] - 1.0, knots[0]]) if knots[0] == values[-1] else np.array([knots[0], values[-1]])
     return knots
+
+
+@dataclass(frozen=True)
+class Lens:
+    """A view with its kernel.
+
+    kernel : RBF or Exponential; its gamma is g/m
+    grid : the g to choose from
+    usual : g and C without a screen
+    focused : columns are weighted by how much the score of a first machine changes with them
+    """
+
+    name: str
+    view: type[View]
+    kernel: type[RBF] | type[Exponential]
+    grid: tuple[float, ...]
+    usual: tuple[float, float]
+    focused: bool = False
+
+
+LENSES = (
+    Lens("standard", Standard, RBF, (0.1, 0.4, 1.6, 6.4), (1.6, 1.0)),
+    Lens("ranks", QuantileNormal, Exponential, (0.3, 1.0, 3.0), (1.0, 1.0)),
+    Lens("ramps", PiecewiseLinear, RBF, (0.1, 0.4, 1.6), (0.4, 1.0), focused=True),
+)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from .._tables.encoder import TableEncoder
-from ..auto.committee import Committee, Expansion
+from ..auto.committee import Committee
+from ..auto.crossfit import Expansion
 from ..auto.views import FAR, PiecewiseLinear, QuantileNormal, Standard, View
 from ..operating import Calibrator
 from ._graph import Graph
@@ -112,10 +113,10 @@ def log_odds_of(g: Graph, calibrator: Calibrator, scores: str) -> str:
 def class_scores(g: Graph, model: Any, scores: list[str], shares: list[str]) -> str:
     """The decision function: a column of two classes, or one for each class."""
     if model.classes_.size == 2:
-        apart = g("Sub", scores[0], float(model._detectors[0].threshold))
-        return apart if model._signs[0] > 0 else g("Neg", apart)
+        apart = g("Sub", scores[0], float(model.detectors_[0].threshold))
+        return apart if model.detectors_[0].sign > 0 else g("Neg", apart)
     columns = []
-    for detector, share in zip(model._detectors, shares, strict=True):
+    for detector, share in zip(model.detectors_, shares, strict=True):
         cut = detector.probability_threshold
         odds = g("Sub", g("Log", share), g("Log", g("Sub", 1.0, share)))
         columns.append(g("Sub", odds, float(np.log(cut) - np.log1p(-cut))))
@@ -126,6 +127,6 @@ def class_probabilities(g: Graph, model: Any, shares: list[str]) -> str:
     """Of each class, from each detector's probability."""
     if model.classes_.size == 2:
         rest = g("Sub", 1.0, shares[0])
-        return g.beside(rest, shares[0]) if model._signs[0] > 0 else g.beside(shares[0], rest)
+        return g.beside(rest, shares[0]) if model.detectors_[0].sign > 0 else g.beside(shares[0], rest)
     every = g.beside(*shares)
     return g("Div", every, g.total(every))

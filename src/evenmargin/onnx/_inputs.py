@@ -38,7 +38,7 @@ def inputs_of(model: Any, X: MatrixLike = None) -> list[Input]:
     """The inputs of a model's graph; of a pipeline, rows X tell what the model itself does not know."""
     first = _first(model)
     if isinstance(first, EvenMarginClassifier):
-        encoder = first._encoder
+        encoder = first.encoder_
         if encoder.columns_ is None:
             return [Input(MATRIX, np.float64, int(first.n_features_in_))]
         _, categories = table_columns(encoder)
@@ -69,7 +69,7 @@ def feed(model: Any, inputs: list[Input], X: MatrixLike) -> dict[str, NDArray[An
     frame = _frame(X, [own.name for own in inputs])
     numbers = [own.name for own in inputs if own.dtype is not str]
     values = dict(zip(numbers, as_numbers(frame[numbers]).T, strict=True))
-    common = first._encoder.common_ if isinstance(first, EvenMarginClassifier) else {}
+    common = first.encoder_.common_ if isinstance(first, EvenMarginClassifier) else {}
     columns = {
         own.name: _text(frame[own.name], common.get(own.name))
         if own.dtype is str

@@ -178,8 +178,8 @@ def _convert_adjusted(scope: Any, operator: Any, container: Any) -> None:
 def _convert_committee(scope: Any, operator: Any, container: Any) -> None:
     """`EvenMarginClassifier`."""
     g, model = Graph(scope, container), operator.raw_operator
-    table = encoded(g, model._encoder, [one.full_name for one in operator.inputs])
-    detectors = model._detectors
+    table = encoded(g, model.encoder_, [one.full_name for one in operator.inputs])
+    detectors = model.detectors_
     scores = committee_scores(g, [detector.committee for detector in detectors], table)
     shares = [
         g("Sigmoid", log_odds_of(g, detector.calibrator, own)) for detector, own in zip(detectors, scores, strict=True)
@@ -187,7 +187,7 @@ def _convert_committee(scope: Any, operator: Any, container: Any) -> None:
     final = class_scores(g, model, scores, shares)
     above = None
     if model.classes_.size == 2:  # a score on the boundary is negative, whichever class that is
-        above = g("Greater" if model._signs[0] > 0 else "GreaterOrEqual", final, 0.0)
+        above = g("Greater" if model.detectors_[0].sign > 0 else "GreaterOrEqual", final, 0.0)
     _finish(g, operator, above, final, class_probabilities(g, model, shares))
 
 

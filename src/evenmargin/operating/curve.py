@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._input.scores import as_real
-from .._util.typing import Array
 from ..metrics import METRICS, rate
-from .counts import FourCounts, LabelledScores, hits_and_misses
+from .counts import LabelledScores, hits_and_misses
 from .intervals import wilson
-from .objectives import Objective, ObjectiveLike, get_objective
+from .objectives import ObjectiveLike, get_objective
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,17 +73,13 @@ def operating_curve(
     columns |= {name: rate(hits, misses) for name, (hits, misses) in rates.items()}
     columns |= {name: METRICS[name](*counts) for name in ("gmean", "balanced_accuracy", "f1", "mcc")}
     if objective is not None:
-        columns |= _objective_columns(get_objective(objective), counts)
+        goal = get_objective(objective)
+        columns["value"] = goal(*counts)
+        if goal.costs is not None:
+            columns["cost"] = 0.0 - columns["value"] * sum(counts)
+            columns["cost_per_row"] = 0.0 - columns["value"]
+        if goal.floor is not None:
+            columns["reached"] = np.asarray(goal.reached(*counts[:3]))
     for name, (hits, misses) in rates.items():
         columns[f"{name}_low"], columns[f"{name}_high"] = wilson(hits, misses)
     return pd.DataFrame(columns)
-
-
-def _objective_columns(objective: Objective, counts: FourCounts) -> dict[str, Array]:
-    columns = {"value": objective(*counts)}
-    if objective.costs is not None:
-        columns["cost"] = 0.0 - columns["value"] * sum(counts)
-        columns["cost_per_row"] = 0.0 - columns["value"]
-    if objective.floor is not None:
-        columns["reached"] = np.asarray(objective.reached(*counts[:3]))
-    return columns

@@ -178,7 +178,7 @@ def _cost_objective(costs: dict[str, float]) -> Objective:
     if fn <= tp or fp <= tn:
         raise ValueError(
             f"objective={costs!r}: a mistake must cost more than the right prediction, "
-            "'fn' more than 'tp' and 'fp' more than 'tn', or one answer for all rows is best."
+            "'fn' more than 'tp' and 'fp' more than 'tn', or the same prediction for every row is best."
         )
     metric = CostMatrix([[tn, fp], [fn, tp]])
     return Objective(_in_words(metric), metric)

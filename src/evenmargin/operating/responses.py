@@ -22,7 +22,8 @@ from .._util.typing import Array, Mask, MatrixLike
 
 __all__ = [
     "METHODS", "DecisionRule", "Response", "before_and_after", "binary_classes", "decision_rule", "for_class",
-    "label_index", "own_threshold", "positive_label", "respond", "score_method", "scores_for", "unadjusted_threshold",
+    "label_index", "neutral_threshold", "own_threshold", "positive_label", "respond", "score_method", "scores_for",
+    "unadjusted_threshold",
 ]  # fmt: skip
 
 METHODS = ("predict_proba", "decision_function")
@@ -32,7 +33,7 @@ METHODS = ("predict_proba", "decision_function")
 
 
 def binary_classes(estimator: BaseEstimator, user: str) -> list[Any]:
-    """The two labels of a fitted classifier, or one sentence why `user` cannot take it."""
+    """The two labels of a fitted classifier, or an error that says why `user` cannot take it."""
     name = type(estimator).__name__
     if not is_classifier(estimator):
         raise ValueError(f"{name} is not a classifier: {user} needs a fitted classifier with two classes.")
@@ -68,7 +69,7 @@ class Response(NamedTuple):
 
 
 def respond(estimator: BaseEstimator, X: MatrixLike, response_method: str, pos_label: object, user: str) -> Response:
-    """What a fitted classifier of two classes says of rows, by `predict_proba` if "auto" and if it has it."""
+    """The scores of rows by a fitted classifier of two classes; "auto" prefers `predict_proba`."""
     if response_method not in ("auto", *METHODS):
         raise ValueError(
             f"response_method={response_method!r} is unknown; choose 'auto', 'predict_proba' or 'decision_function'."
@@ -184,7 +185,7 @@ class DecisionRule:
 
 
 class _CalibratedRule(DecisionRule):
-    """EvenMarginClassifier: scores on the scale of `threshold_`, negated for the class that it does not look for."""
+    """EvenMarginClassifier: scores on the scale of `threshold_`, negated for the class that is not `pos_label_`."""
 
     @property
     def _turned(self) -> bool:
@@ -203,7 +204,7 @@ class _CalibratedRule(DecisionRule):
 
 
 class _AdjustedRule(DecisionRule):
-    """ZAdjustedClassifier with its z: the scores before are not the same scores cut elsewhere."""
+    """ZAdjustedClassifier with its z: the scores without z are not the same ones with another threshold."""
 
     def flagged_before(self, X: MatrixLike, scores: Array) -> Mask | None:
         minority = before_and_after(self.model, X)[0] > 0

@@ -125,7 +125,7 @@ def _smooth_threshold(sample: LabelledScores, objective: Objective) -> float | N
     grid = np.union1d(between(values), np.linspace(values[0] - margin, values[-1] + margin, _GRID))
     rank = ranks(grid)
     if np.isneginf(rank).all():
-        raise ValueError(f"objective {objective} is NaN or −inf at every threshold: it cannot choose.")
+        raise ValueError(f"objective {objective} is NaN or −inf at every threshold, so that none is best.")
     below_floor = objective.floor is not None and rank.max() < 0
     if below_floor and objective.reached(*sample.counts(sample.thresholds())[:3]).any():
         return None

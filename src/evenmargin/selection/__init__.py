@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .learned import LearnedWeights
-from .search import SharedGridSearch, pegasos_grid
+from .pegasos import pegasos_grid
+from .search import SharedGridSearch
 
 __all__ = ["LearnedWeights", "SharedGridSearch", "pegasos_grid"]

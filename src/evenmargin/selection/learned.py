@@ -13,6 +13,8 @@ the plain estimator.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -50,17 +52,38 @@ __all__ = ["LearnedWeights"]
 Fold = tuple[Index, Index]
 
 
-def _fitted_has(name: str) -> Any:
-    """Whether the estimator has the method; AttributeError in its own words otherwise."""
+def _if_estimator_has(name: str) -> Any:
+    """Decorate a method that is there only if the estimator has it, which otherwise says so itself."""
 
-    def check(search: Any) -> bool:
+    def check(search: LearnedWeights) -> bool:
         getattr(getattr(search, "estimator_", search.estimator), name)
         return True
 
     return available_if(check)
 
 
-class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+def _delegated(name: str, summary: str, shape: str) -> Any:
+    """A method that asks the fitted estimator."""
+
+    def method(self: LearnedWeights, X: MatrixLike) -> Any:
+        check_is_fitted(self)
+        return getattr(self.estimator_, name)(X)
+
+    method.__name__, method.__qualname__ = name, f"LearnedWeights.{name}"
+    method.__doc__ = f"""{summary}
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or torch tensor of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape {shape}
+        """
+    return _if_estimator_has(name)(method)
+
+
+class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Any estimator, fitted with sample weights that were searched for on held-out rows.
 
     Fits the estimator with a population of random weights, keeps the best by the
@@ -217,84 +240,29 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 "learn: choose an estimator that does."
             )
         if self.cv is not None and not self.refit:
-            raise ValueError("With cv there is a fit for each fold and none to keep: use refit=True.")
+            raise ValueError("With cv there is a fit for each fold, and no single one to keep: use refit=True.")
         refuse_dask(X)
         X, y = indexable(X, self._target(y))
         weight = check_weights(sample_weight, y.size)
         rng = np.random.default_rng(seed_from(self.random_state))
         estimator = _seeded(self.estimator, rng)
-        trial = _Trial(
-            estimator, check_scoring(estimator, self.scoring), name, X, y, weight, self._folds(X, y, weight, rng),
-            sample_weight is not None, not self.refit,
-        )  # fmt: skip
+        scorer, folds = check_scoring(estimator, self.scoring), self._folds(X, y, weight, rng)
+        weighted, keep = sample_weight is not None, not self.refit
+        trial = WeightTrial(estimator, scorer, name, X, y, weight, folds, weighted, keep)
         self.weights_, fitted = self._search(trial, rng)
-        if self.refit:
-            rows = np.flatnonzero(weight > 0)
-            fitted = trial.fit(rows, self.weights_)
-        self.estimator_ = fitted
+        self.estimator_ = trial.fit(np.flatnonzero(weight > 0), self.weights_) if self.refit else fitted
         return self
 
-    @_fitted_has("predict")
-    def predict(self, X: MatrixLike) -> NDArray[Any]:
-        """The estimator's predictions.
+    predict = _delegated("predict", "The estimator's predictions.", "(n_samples,)")
+    predict_proba = _delegated("predict_proba", "The estimator's probabilities.", "(n_samples, n_classes)")
+    predict_log_proba = _delegated(
+        "predict_log_proba", "The logarithms of the estimator's probabilities.", "(n_samples, n_classes)"
+    )
+    decision_function = _delegated(
+        "decision_function", "The estimator's scores.", "(n_samples,) or (n_samples, n_classes)"
+    )
 
-        Parameters
-        ----------
-        X : array-like, sparse matrix or torch tensor of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        return self.estimator_.predict(X)
-
-    @_fitted_has("predict_proba")
-    def predict_proba(self, X: MatrixLike) -> Array:
-        """The estimator's probabilities.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or torch tensor of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        check_is_fitted(self)
-        return self.estimator_.predict_proba(X)
-
-    @_fitted_has("predict_log_proba")
-    def predict_log_proba(self, X: MatrixLike) -> Array:
-        """The logarithms of the estimator's probabilities.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or torch tensor of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        check_is_fitted(self)
-        return self.estimator_.predict_log_proba(X)
-
-    @_fitted_has("decision_function")
-    def decision_function(self, X: MatrixLike) -> Array:
-        """The estimator's scores.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or torch tensor of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        check_is_fitted(self)
-        return self.estimator_.decision_function(X)
-
-    @_fitted_has("score")
+    @_if_estimator_has("score")
     def score(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> float:
         """The estimator's own score, whatever `scoring` was.
 
@@ -312,17 +280,9 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         params = {} if sample_weight is None else {"sample_weight": sample_weight}
         return float(self.estimator_.score(X, y, **params))
 
-    @property
-    def classes_(self) -> NDArray[Any]:
-        return self._of_fitted("classes_")
-
-    @property
-    def n_features_in_(self) -> int:
-        return self._of_fitted("n_features_in_")
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        return self._of_fitted("feature_names_in_")
+    classes_ = property(lambda self: self._of_fitted("classes_"))
+    n_features_in_ = property(lambda self: self._of_fitted("n_features_in_"))
+    feature_names_in_ = property(lambda self: self._of_fitted("feature_names_in_"))
 
     def _of_fitted(self, name: str) -> Any:
         if "estimator_" not in self.__dict__:
@@ -375,7 +335,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                     raise ValueError(f"cv leaves a fold without {what} in its {part} part: use fewer folds.")
         return folds
 
-    def _search(self, trial: _Trial, rng: np.random.Generator) -> tuple[Array, Any]:
+    def _search(self, trial: WeightTrial, rng: np.random.Generator) -> tuple[Array, Any]:
         learned = np.unique(np.concatenate([train for train, _ in trial.folds]))
         start = self._start(trial, learned, rng)
         count, best, fitted = int(self.population), np.ones(learned.size), None
@@ -408,18 +368,18 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 if report is not None:
                     report(turn + 1, int(self.rounds) + 1, f"score {score:.4g}")
         if not np.isfinite(score):
-            raise ValueError("No weights had a finite score: look at scoring, and at the estimator on these rows.")
+            raise ValueError("No weights had a finite score: check scoring, and the estimator on these rows.")
         self.best_score_, self.history_ = score, history
         weights = np.ones(trial.y.size)
         weights[learned] = best
         return weights, fitted
 
-    def _start(self, trial: _Trial, learned: Index, rng: np.random.Generator) -> Array | None:
+    def _start(self, trial: WeightTrial, learned: Index, rng: np.random.Generator) -> Array | None:
         """Density weights of the rows that weights are learned for, with a mean of 1; None for equal weights."""
         if isinstance(self.start, str) and self.start == "ones":
             return None
         if isinstance(self.start, bool):
-            raise ValueError(f'start={self.start} is no choice: give "ones", or a scheme of DensityWeights.')
+            raise ValueError(f'start={self.start} is not an option: give "ones", or a scheme of DensityWeights.')
         rule = clone(self.start) if isinstance(self.start, DensityWeights) else DensityWeights(self.start)
         validate_parameters(rule)
         if rule.random_state is None:
@@ -431,24 +391,19 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(found / np.average(found, weights=trial.weight[learned]))
 
 
-class _Trial:
+@dataclass(frozen=True)
+class WeightTrial:
     """Weights in; the mean score over the folds out, and the estimator where it is kept."""
 
-    def __init__(
-        self,
-        estimator: Any,
-        scorer: Any,
-        name: str,
-        X: MatrixLike,
-        y: NDArray[Any],
-        weight: Array,
-        folds: list[Fold],
-        weighted: bool,
-        keep: bool,
-    ) -> None:
-        self.estimator, self.scorer, self.name = estimator, scorer, name
-        self.X, self.y, self.weight, self.folds = X, y, weight, folds
-        self.weighted, self.keep = weighted, keep
+    estimator: BaseEstimator
+    scorer: Callable[..., float]
+    name: str  # of sample_weight in the estimator's fit
+    X: MatrixLike
+    y: NDArray[Any]
+    weight: Array
+    folds: list[Fold]
+    weighted: bool  # whether the scorer is given weights
+    keep: bool
 
     def fit(self, rows: Index, weights: Array) -> Any:
         """A clone, fitted to these rows; `weights` are of all rows."""
@@ -470,14 +425,13 @@ class _Trial:
                 if "sample_weight" not in str(error):
                     raise
                 raise ValueError(
-                    f"scoring={self.scorer!r} takes no sample_weight, and fit was given one: let it take "
-                    f"sample_weight, "
-                    "or leave the weights out."
+                    f"scoring={self.scorer!r} takes no sample_weight, but fit was given one: let it take "
+                    "sample_weight, or leave the weights out."
                 ) from error
         return float(np.mean(scores)), fitted if self.keep else None
 
 
-def _seeded(estimator: Any, rng: np.random.Generator) -> Any:
+def _seeded(estimator: BaseEstimator, rng: np.random.Generator) -> Any:
     """A clone in which whatever would be drawn anew in every fit is drawn once."""
     estimator = clone(estimator)
     for name, value in sorted(estimator.get_params(deep=True).items()):

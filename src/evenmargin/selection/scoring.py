@@ -2,13 +2,13 @@
 
 A scikit-learn scorer spends most of its time on checking its input. For a name in
 `QUICK` the same number is computed from the scores of a whole path of machines.
-Where a metric is not defined (no row called positive, one class only), that is
+Where a metric is not defined (no row predicted positive, one class only), that is
 left to the scorer itself, whose warnings and conventions then hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from inspect import signature
 from numbers import Number
 from traceback import format_exc
@@ -16,40 +16,34 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.metrics import check_scoring
 
 from .._util.typing import Array, Mask, MatrixLike, VectorLike
+from ..metrics import BalancedAccuracy, FBeta, Metric, precision, recall
 
-__all__ = ["QUICK", "Scorers", "quick_scores"]
+__all__ = ["QUICK", "Scorers", "is_own_function", "quick_scores"]
 
 
 class Scorers:
-    """One scorer or several, by name; a single one is called "score".
+    """One scorer or several, by name; a single one is called "score". The parameters are those of the search."""
 
-    Parameters
-    ----------
-    estimator : estimator
-    scoring : str, callable, list, tuple, set, dict or None
-    error_score : "raise" or number
-    """
-
-    def __init__(self, estimator: Any, scoring: Any, error_score: Any) -> None:
+    def __init__(self, estimator: BaseEstimator, scoring: Any, error_score: float | str) -> None:
         self.error_score, self.failures = error_score, list[str]()
         self.multiple = not (scoring is None or isinstance(scoring, str) or callable(scoring))
-        self.open = callable(scoring)  # only its answer tells whether it is one metric or several
+        self.open = callable(scoring)  # only its return value tells whether it is one metric or several
         if self.multiple:
-            check_scoring(estimator, scoring)  # its words on lists and dicts that make no sense
+            check_scoring(estimator, scoring)  # scikit-learn's errors for lists and dicts that make no sense
             named = dict(scoring) if isinstance(scoring, Mapping) else {name: name for name in scoring}
         else:
             named = {"score": scoring}
         self.names = {name: _name(given) for name, given in named.items()}
-        # A function of the user's own may ask the estimator for anything, and must be given a fitted one.
-        self.own = any(callable(given) and not hasattr(given, "_score_func") for given in named.values())
+        self.own = any(map(is_own_function, named.values()))
         self.scorers = {name: check_scoring(estimator, given) for name, given in named.items()}
 
     @property
     def kept(self) -> Any:
-        """What becomes of `scorer_`."""
+        """The attribute `scorer_` of the search."""
         return self.scorers if self.multiple else self.scorers["score"]
 
     def taking_weights(self) -> list[str]:
@@ -57,17 +51,16 @@ class Scorers:
         return [name for name, scorer in self.scorers.items() if _takes_weight(scorer)]
 
     def __call__(
-        self, estimator: Any, X: MatrixLike, y: VectorLike, params: Mapping[str, dict[str, Any]]
+        self,
+        estimator: BaseEstimator,
+        X: MatrixLike,
+        y: VectorLike,
+        params: Mapping[str, dict[str, Any]],
+        names: Iterable[str] | None = None,
     ) -> dict[str, float]:
-        """The metrics of a fitted estimator; error_score where a scorer fails."""
-        return self.some(list(self.scorers), estimator, X, y, params)
-
-    def some(
-        self, names: list[str], estimator: Any, X: MatrixLike, y: VectorLike, params: Mapping[str, dict[str, Any]]
-    ) -> dict[str, float]:
-        """The same of some of the scorers."""
+        """The metrics of a fitted estimator, or some of them; error_score where a scorer fails."""
         found: dict[str, float] = {}
-        for name in names:
+        for name in self.scorers if names is None else names:
             try:
                 rows = (X,) if y is None else (X, y)
                 value = self.scorers[name](estimator, *rows, **params.get(name, {}))
@@ -83,45 +76,45 @@ class Scorers:
         return found
 
 
-def _name(given: Any) -> str | None:
-    """The name under which a scorer may be quick."""
+def is_own_function(scoring: object) -> bool:
+    """Whether it is a function of the user's own, which may ask the estimator for anything: it needs a fitted one."""
+    return callable(scoring) and not hasattr(scoring, "_score_func")
+
+
+def _name(given: object) -> str | None:
+    """The name of a scikit-learn scorer, whose metric may be computed for many machines at once."""
     if given is None:
         return "accuracy"  # what `score` of a classifier is
     return given if isinstance(given, str) else None
 
 
-def _takes_weight(scorer: Any) -> bool:
+def _takes_weight(scorer: Callable[..., Any]) -> bool:
     if hasattr(scorer, "_accept_sample_weight"):
         return bool(scorer._accept_sample_weight())
     return not hasattr(scorer, "_score_func") and "sample_weight" in signature(scorer).parameters
 
 
-def _number(value: Any, name: Any) -> float:
+def _number(value: Any, name: str) -> float:
     if hasattr(value, "item") and np.size(value) == 1:
         value = value.item()
     if not isinstance(value, Number):
         raise ValueError(f"scoring: {name!r} must return a number, and it returned {value!r} ({type(value).__name__}).")
-    return value  # type: ignore[return-value]
+    return float(value)  # type: ignore[arg-type]  # whatever is a Number here has __float__
 
 
 # --- many machines at once ---
 
 
 def quick_scores(name: str | None, classes: NDArray[Any], y: NDArray[Any], scores: Array) -> Array:
-    """A metric for every machine; NaN where that is left to the scorer itself.
+    """A metric for every machine, by the name of a scikit-learn scorer; NaN where that is left to the scorer itself.
 
-    Parameters
-    ----------
-    name : of a scikit-learn scorer
-    classes : ndarray
-        That the machines know.
-    y : ndarray of shape (n,)
+    classes : those of the machines
     scores : ndarray of shape (machines, n) or (machines, n, n_classes)
     """
     undefined = np.full(scores.shape[0], np.nan)
     if name == "accuracy":
-        called = classes[(scores > 0).astype(np.intp) if scores.ndim == 2 else scores.argmax(axis=2)]
-        return np.asarray(np.count_nonzero(called == y, axis=1) / y.size) if y.size else undefined
+        predicted = classes[(scores > 0).astype(np.intp) if scores.ndim == 2 else scores.argmax(axis=2)]
+        return np.asarray(np.count_nonzero(predicted == y, axis=1) / y.size) if y.size else undefined
     if name not in QUICK or classes.size != 2:
         return undefined
     positive = y == classes[1]
@@ -133,11 +126,11 @@ def quick_scores(name: str | None, classes: NDArray[Any], y: NDArray[Any], score
     return QUICK[name](positive, scores)
 
 
-def _from_counts(metric: Callable[..., Any]) -> Callable[[Mask, Array], Array]:
+def _from_counts(metric: Metric) -> Callable[[Mask, Array], Array]:
     def scores_of(positive: Mask, scores: Array) -> Array:
-        called = scores > 0
-        tp = np.count_nonzero(called[:, positive], axis=1)
-        fp = np.count_nonzero(called, axis=1) - tp
+        flagged = scores > 0
+        tp = np.count_nonzero(flagged[:, positive], axis=1)
+        fp = np.count_nonzero(flagged, axis=1) - tp
         plus = np.count_nonzero(positive)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(metric(tp, plus - tp, fp, positive.size - plus - fp), dtype=np.float64)
@@ -178,10 +171,10 @@ def _curve(positive: Mask, scores: Array) -> tuple[Array, Array]:
 
 QUICK: dict[str, Callable[[Mask, Array], Array]] = {
     "accuracy": _from_counts(lambda tp, fn, fp, tn: (tp + tn) / (tp + fn + fp + tn)),
-    "balanced_accuracy": _from_counts(lambda tp, fn, fp, tn: (tn / (tn + fp) + tp / (tp + fn)) / 2.0),
-    "f1": _from_counts(lambda tp, fn, fp, tn: 2.0 * tp / (2 * tp + fn + fp)),
-    "precision": _from_counts(lambda tp, fn, fp, tn: tp / (tp + fp)),
-    "recall": _from_counts(lambda tp, fn, fp, tn: tp / (tp + fn)),
+    "balanced_accuracy": _from_counts(BalancedAccuracy()),
+    "f1": _from_counts(FBeta(1.0)),
+    "precision": _from_counts(precision),
+    "recall": _from_counts(recall),
     "roc_auc": _roc_auc,
     "average_precision": _average_precision,
 }

@@ -1,55 +1,40 @@
-"""The trials of a search: every candidate on every fold, and the sheet on which the results are noted."""
+"""The trials of a search: every candidate on every fold, and what came of it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from traceback import format_exc
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from .._device import arrays
 from .._input.checks import check_method_params, safe_split
-from .._util.typing import Array, Index, MatrixLike
+from .._util.typing import Index
 from .scoring import Scorers
 
-__all__ = ["Sheet", "Trials", "for_scorers"]
+__all__ = ["OnHost", "TrialResult", "Trials"]
 
 
-class Sheet:
-    """A number for each metric, candidate and fold.
+@dataclass
+class TrialResult:
+    """Seconds and metrics of one candidate on one fold; `error` is the traceback of a fit that failed."""
 
-    test, train : dict of name -> ndarray of shape (n_candidates, n_folds)
-    fit_time, score_time : ndarrays of that shape, seconds
-    errors : dict of (candidate, fold) -> traceback of a fit that failed
-    """
-
-    def __init__(self, n_candidates: int, n_folds: int) -> None:
-        self.shape = (n_candidates, n_folds)
-        self.test: dict[str, Array] = {}
-        self.train: dict[str, Array] = {}
-        self.fit_time, self.score_time = np.zeros(self.shape), np.zeros(self.shape)
-        self.errors: dict[tuple[int, int], str] = {}
-
-    def note(self, part: dict[str, Array], name: str, candidates: Any, fold: int, value: Any) -> None:
-        part.setdefault(name, np.full(self.shape, np.nan))[candidates, fold] = value
-
-    def note_errors(self, error_score: float) -> None:
-        """error_score in place of every metric of a fit that failed."""
-        for part in (self.test, self.train):
-            for numbers in part.values():
-                for place in self.errors:
-                    numbers[place] = error_score
+    fit_time: float = 0.0
+    score_time: float = 0.0
+    test_scores: dict[str, float] = field(default_factory=dict)
+    train_scores: dict[str, float] = field(default_factory=dict)
+    error: str = ""
 
 
 class OnHost:
-    """A fitted estimator that answers in NumPy, for scorers: they compare with labels, and these are on the host."""
+    """A fitted estimator whose answers are NumPy arrays: scorers compare them with labels, which are on the host."""
 
-    def __init__(self, estimator: Any) -> None:
+    def __init__(self, estimator: BaseEstimator) -> None:
         self._estimator = estimator
 
     def __getattr__(self, name: str) -> Any:
@@ -59,7 +44,7 @@ class OnHost:
         if name not in ("predict", "decision_function", "predict_proba", "predict_log_proba"):
             return found
 
-        @wraps(found)  # scorers tell methods by their names
+        @wraps(found)  # scorers recognise methods by their names
         def answer(*given: Any, **named: Any) -> Any:
             return arrays.to_host(found(*given, **named))
 
@@ -69,29 +54,21 @@ class OnHost:
         return self._estimator.__sklearn_tags__()
 
 
-def for_scorers(estimator: Any, X: MatrixLike) -> Any:
-    """The estimator as scorers can use it on X, whose answers to tensors may be tensors."""
-    return OnHost(estimator) if arrays.is_tensor(X) else estimator
-
-
-@dataclass(frozen=True)
+@dataclass
 class Trials:
-    """What is tried.
+    """Candidates and folds, with all that their fits and scores need.
 
-    Parameters
-    ----------
     estimator : estimator, not fitted
     candidates : list of parameter settings
     X, y : as the user gave them
     folds : list of (training rows, held-out rows)
     fit_params : for the estimator's `fit`, of all rows
     score_params : for each scorer by its name
-    scorers : Scorers
-    with_train : bool
-        Score the training rows too.
+    with_train : whether the training rows are scored too
+    results : by (candidate, fold)
     """
 
-    estimator: Any
+    estimator: BaseEstimator
     candidates: list[dict[str, Any]]
     X: Any
     y: Any
@@ -100,7 +77,11 @@ class Trials:
     score_params: Mapping[str, dict[str, Any]]
     scorers: Scorers
     with_train: bool = False
-    _split: dict[int, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        places = [(candidate, fold) for candidate in range(len(self.candidates)) for fold in range(len(self.folds))]
+        self.results = {place: TrialResult() for place in places}
+        self._parts: dict[Hashable, Any] = {}
 
     def fitted(self, candidate: int, fold: int) -> Any:
         """The candidate's estimator, fitted to the training rows of the fold."""
@@ -114,30 +95,36 @@ class Trials:
         """A new estimator with these parameters; they are cloned, as they may be estimators."""
         return clone(self.estimator).set_params(**clone(params, safe=False))
 
-    def plain(self, sheet: Sheet, candidate: int, fold: int) -> None:
-        """Fit and score one candidate on one fold."""
-        started = time.perf_counter()
+    def run(self, candidate: int, fold: int) -> None:
+        """Fit and score one candidate on one fold, as any search does."""
+        result, started = self.results[candidate, fold], time.perf_counter()
         try:
             estimator = self.fitted(candidate, fold)
         except Exception:
             if isinstance(self.scorers.error_score, str):
                 raise
-            sheet.errors[candidate, fold] = format_exc()
+            result.error = format_exc()
             return
         finally:
-            sheet.fit_time[candidate, fold] = time.perf_counter() - started
+            result.fit_time = time.perf_counter() - started
         started = time.perf_counter()
         train, test = self.folds[fold]
         X, y = safe_split(estimator, self.X, self.y, test, train)
-        if not self.scorers.own:
-            estimator = for_scorers(estimator, X)
-        for name, value in self.scorers(estimator, X, y, self.params_of(test)).items():
-            sheet.note(sheet.test, name, candidate, fold, value)
-        sheet.score_time[candidate, fold] = time.perf_counter() - started
+        if arrays.is_tensor(X) and not self.scorers.own:
+            estimator = OnHost(estimator)
+        result.test_scores = self.scorers(estimator, X, y, self.params_of(test))
+        result.score_time = time.perf_counter() - started
         if self.with_train:
             X, y = safe_split(estimator, self.X, self.y, train)
-            for name, value in self.scorers(estimator, X, y, self.params_of(train)).items():
-                sheet.note(sheet.train, name, candidate, fold, value)
+            result.train_scores = self.scorers(estimator, X, y, self.params_of(train))
+
+    def complete(self, error_score: float) -> None:
+        """Give every result a number for every metric: error_score where the fit failed."""
+        for part in ("test_scores", "train_scores"):
+            names = dict.fromkeys(name for result in self.results.values() for name in getattr(result, part))
+            for result in self.results.values():
+                missing = error_score if result.error else np.nan
+                setattr(result, part, {name: getattr(result, part).get(name, missing) for name in names})
 
     def params_of(self, rows: Any) -> dict[str, dict[str, Any]]:
         """The scorers' parameters for these rows."""
@@ -145,10 +132,10 @@ class Trials:
 
     def part(self, fold: int, held_out: bool) -> tuple[Any, Any]:
         """The rows of a fold as the user's own kind of X and y, for estimators that are not pairwise."""
-        key = 2 * fold + held_out
-        if key not in self._split:
-            self._split[key] = safe_split(self.estimator, self.X, self.y, self.folds[fold][held_out])
-        return self._split[key]
+        if (fold, held_out) not in self._parts:
+            rows = self.folds[fold][held_out]
+            self._parts[fold, held_out] = safe_split(self.estimator, self.X, self.y, rows)
+        return self._parts[fold, held_out]
 
     @cached_property
     def index(self) -> list[tuple[Index, Index]]:
