@@ -229,7 +229,7 @@ def test_without_a_command_the_snippet_starts_with_its_imports(page):
 def test_the_picture_of_the_boundary_says_how_much_is_flagged(page):
     share = r"(\d+\.\d)\s%"
     said = re.search(
-        rf"flagged before and after: {share} of the area; only after: {share}; not flagged: {share}\.",
+        rf"flagged before and after: {share} of the area; flagged only after: {share}; not flagged: {share}\.",
         page.texts["slice-chart-desc"],
     )
     assert sum(map(float, said.groups())) == pytest.approx(100.0, abs=0.2)

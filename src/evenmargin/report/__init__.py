@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -14,9 +13,6 @@ from sklearn.base import BaseEstimator
 from .._input.checks import seed_from
 from .._util.files import replace_file
 from .._util.typing import MatrixLike, VectorLike
-
-if TYPE_CHECKING:
-    from ._evidence import Evidence
 
 __all__ = ["render_report", "write_report"]
 
@@ -92,15 +88,23 @@ def render_report(
     from ._evidence import gather
     from ._page import page
     from ._recipe import making
-    from ._sections import for_the_script
+    from ._sections import sections, slider
+    from ._words import quoted
 
     seed = seed_from(random_state)
     evidence = gather(
         model, X, y, sample_weight=sample_weight, training=training, pos_label=pos_label, prices=prices, rows=rows,
         target=target,
     )  # fmt: skip
-    context = _context(evidence, title, notes, seed) | {"making": making(evidence, provenance, random_state)}
-    return page(context, for_the_script(evidence))
+    points = slider(evidence)
+    context = {
+        "title": title or f"Finding {quoted(evidence.labels[0])}",
+        "what": "score" if points["probability"] is None else "probability",
+        "shown": {name: texts[evidence.place] for name, texts in points["shown"].items()},
+        "making": making(evidence, provenance, random_state),
+        **sections(evidence, [notes] if isinstance(notes, str) else notes, seed),
+    }
+    return page(context, points)
 
 
 def write_report(
@@ -134,33 +138,3 @@ def write_report(
     """
     page = render_report(model, X, y, **options)
     return replace_file(path, page.encode(errors="replace"))  # names may hold halves of characters, read badly
-
-
-def _context(evidence: Evidence, title: str | None, notes: Iterable[str], seed: int) -> dict[str, Any]:
-    """All that the template shows, by section."""
-    from . import _sections as sections
-    from . import _summary as summary
-    from ._boundary import boundary
-    from ._influence import influence
-    from ._words import cut, quoted
-
-    if isinstance(notes, str):
-        notes = [notes]
-    found, bins, goal = influence(evidence, seed), summary.reliability(evidence), evidence.objective
-    return {
-        "title": title or f"Finding {quoted(evidence.labels[0])}",
-        "model": type(evidence.model).__name__,
-        "evidence": evidence,
-        "estimated": math.isfinite(evidence.expected["recall"].value),
-        "cautions": summary.cautions(evidence, bins),
-        "goal": None if goal is None else cut(goal, 80),
-        "data_notes": sections.data(evidence, [cut(note, 1000) for note in notes]),
-        "curves": sections.curves(evidence),
-        "threshold": sections.threshold(evidence),
-        "scores": sections.scores(evidence),
-        "calibration": sections.calibration(evidence, bins),
-        "boundary": boundary(evidence, found, seed),
-        "features": sections.features(evidence, found),
-        "tables": sections.row_tables(evidence, found),
-        "search": sections.search(evidence),
-    }

@@ -9,10 +9,11 @@ from scipy.sparse import issparse
 
 from .._util.typing import Array, Index, Mask
 from ..display.ranges import typical_range
+from ._charts import Frame
 from ._evidence import Evidence
 from ._influence import Influence
 from ._plane import plane_chart
-from ._words import percent
+from ._words import cut, percent
 
 __all__ = ["boundary"]
 
@@ -23,10 +24,10 @@ _POINTS = {"pos": 60, "neg": 120}
 
 def boundary(evidence: Evidence, found: Influence | None, seed: int) -> dict[str, Any] | None:
     """What the template shows of them; None where there is neither."""
-    chart = _slice(evidence, found, seed)
-    if evidence.before is None and chart is None:
+    drawn = _slice(evidence, found, seed)
+    if evidence.before is None and drawn is None:
         return None
-    return {"before": evidence.rule.plain_name, "changed": evidence.before is not None, "slice": chart}
+    return {"before": evidence.rule.plain_name, "changed": evidence.before is not None, "slice": drawn}
 
 
 def _slice(evidence: Evidence, found: Influence | None, seed: int) -> dict[str, Any] | None:
@@ -37,24 +38,22 @@ def _slice(evidence: Evidence, found: Influence | None, seed: int) -> dict[str, 
     edges = [_span(evidence, j) for j in pair]
     middles = [0.5 * (part[1:] + part[:-1]) for part in edges]
     across, up = (part.ravel() for part in np.meshgrid(*middles))
-    found_slice = _best_slice(evidence, pair, across, up)
-    if found_slice is None:
+    plane = _best_slice(evidence, pair, across, up)
+    if plane is None:
         return None
-    after, earlier, of = found_slice
-    shape = (middles[1].size, middles[0].size)
-    regions = _regions(after.reshape(shape), None if earlier is None else earlier.reshape(shape))
-    names = [evidence.table.shown[j] for j in pair]
-    title, area = "The boundary", f"In the plane of {names[0]} and {names[1]}, {_areas(regions, earlier is not None)}."
-    points = _some_points(evidence, pair, edges, seed)
-    chart = plane_chart("slice-chart", (edges[0], edges[1]), regions, points, (names[0], names[1]), (title, area))
-    return {"chart": chart, "names": names, "of": of, "kinds": [kind for kind in regions if regions[kind].any()]}
+    regions = {kind: mask.reshape(_CELLS, _CELLS) for kind, mask in plane.regions.items()}
+    titles = {"both": "flagged before and after"} if len(regions) > 1 else {"both": "flagged"}
+    titles |= {"after": "flagged only after", "before": "flagged only before", "none": "not flagged"}
+    x, y = (evidence.table.shown[j] for j in pair)
+    words = ("The boundary", f"In the plane of {x} and {y}, {_areas(regions, titles)}.")
+    frame = Frame("slice-chart", (cut(x, 44), cut(y, 50)), words, height=320, left=52.0)
+    chart = plane_chart(frame, edges, regions, _some_points(evidence, pair, edges, seed))
+    kinds = [(kind, title) for kind, title in titles.items() if kind == "none" or np.any(regions.get(kind, False))]
+    return {"chart": chart, "of": plane.of, "kinds": kinds}
 
 
-def _areas(regions: dict[str, Mask], adjusted: bool) -> str:
+def _areas(regions: dict[str, Mask], titles: dict[str, str]) -> str:
     """How much of the plane is flagged, in words."""
-    titles = {
-        "both": "flagged before and after" if adjusted else "flagged", "after": "only after", "before": "only before",
-    }  # fmt: skip
     shares = {titles[kind]: float(np.mean(mask)) for kind, mask in regions.items() if kind == "both" or mask.any()}
     shares["not flagged"] = 1.0 - sum(shares.values())
     first, *others = (f"{words}: {percent(share)}" for words, share in shares.items())
@@ -67,6 +66,13 @@ class _PlaneCut(NamedTuple):
     after: Mask
     before: Mask | None
     of: str
+
+    @property
+    def regions(self) -> dict[str, Mask]:
+        if self.before is None:
+            return {"both": self.after}
+        after, before = self.after, self.before
+        return {"both": after & before, "after": after & ~before, "before": before & ~after}
 
 
 def _best_slice(evidence: Evidence, pair: tuple[int, int], across: Array, up: Array) -> _PlaneCut | None:
@@ -92,12 +98,6 @@ def _typical_of(evidence: Evidence) -> list[tuple[Index, str]]:
     flagged = evidence.index[evidence.positive]
     own = flagged[:: max(1, flagged.size // 5_000)]
     return [(some, "all rows"), (evidence.index[near[:close]], "rows near the threshold"), (own, "the class itself")]
-
-
-def _regions(after: Mask, before: Mask | None) -> dict[str, Mask]:
-    if before is None:
-        return {"both": after}
-    return {"both": after & before, "after": after & ~before, "before": before & ~after}
 
 
 def _plane(evidence: Evidence, found: Influence | None) -> tuple[int, int] | None:

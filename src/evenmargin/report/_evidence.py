@@ -30,7 +30,7 @@ _METRICS = ("recall", "specificity", "precision", "gmean", "roc_auc")
 
 
 class Prices(NamedTuple):
-    """What a missed case and a false alarm cost, correct predictions too if they cost, and where prices are from."""
+    """What a missed case, a false alarm and the two correct predictions cost, and where these prices are from."""
 
     fn: float
     fp: float
@@ -82,52 +82,27 @@ class Counts(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """Rows of weight above 0 that have a score, and the model that gave it.
+    """Rows of weight above 0 that have a score, and the model that gave it."""
 
-    Attributes
-    ----------
-    model : fitted classifier
-    rule : DecisionRule
-    table : TableView
-        All rows that were given.
-    index : ndarray of shape (n,)
-        Which of them are reported.
-    positive, weight, scores : ndarrays of shape (n,)
-    probabilities : ndarray of shape (n,) or None
-        Of the class to find.
-    labels : tuple
-        The class to find and the other one.
-    names : sequence
-        Of the rows of the table.
-    prices : Prices
-    objective : Objective or None
-        What the threshold was chosen for.
-    training : bool
-        Whether the scores are those of cross-fitting.
-    weighted : bool
-    target : str or None
-        What the labels are of.
-    """
-
-    model: Any
+    model: BaseEstimator
     rule: DecisionRule
-    table: TableView
-    index: Index
+    table: TableView  # all rows that were given
+    index: Index  # which of them are reported; the arrays below are of these
     positive: Mask
     weight: Array
     scores: Array
-    probabilities: Array | None
-    labels: tuple[Any, Any]
-    names: Sequence[Any]
+    probabilities: Array | None  # of the class to find
+    labels: tuple[Any, Any]  # the class to find and the other one
+    names: Sequence[Any]  # of the rows of the table
     prices: Prices
-    objective: Objective | None
-    training: bool
+    objective: Objective | None  # what the threshold was chosen for
+    training: bool  # whether the scores are those of cross-validation
     weighted: bool
-    target: str | None = None
+    target: str | None = None  # what the labels say
 
     @cached_property
     def X(self) -> Any:
-        """The rows that are reported, as the model takes them."""
+        """The rows that are reported, of the type that was given."""
         return self.table.X if self.index.size == self.table.rows else self.table.take(self.index)
 
     @cached_property
@@ -203,7 +178,7 @@ class Evidence:
         }
 
     def _interval(self, metric: str) -> MetricInterval:
-        """With weights that add up to the rows there are, for each class where shares do not matter."""
+        """A metric with its interval; weights are scaled to add up to the number of rows, of each class if possible."""
         weight, sides = self.weight.copy(), (self.positive, ~self.positive)
         factors = [np.count_nonzero(side) / weight[side].sum() for side in sides]
         for side, factor in zip(sides, factors, strict=True):
@@ -219,7 +194,7 @@ class Evidence:
 
 
 def _with_threshold(curve: pd.DataFrame, threshold: float, counts: Counts) -> pd.DataFrame:
-    """The curve with this threshold, which replaces its neighbour below if both give the same predictions."""
+    """The curve with this threshold, which replaces a single other one that gives the same predictions."""
     if (curve["threshold"] == threshold).any():
         return curve
     same = _same_predictions(curve, counts)
@@ -235,14 +210,14 @@ def _same_predictions(curve: pd.DataFrame, counts: Counts) -> Mask:
     return np.asarray((np.abs(curve["tp"] - counts.tp) <= close) & (np.abs(curve["fp"] - counts.fp) <= close))
 
 
-# --- from what was given ---
+# --- checks ---
 
 
 def gather(
     model: BaseEstimator, X: MatrixLike, y: VectorLike, *, sample_weight: VectorLike = None, training: bool = False,
     pos_label: object = None, prices: Any = None, rows: Sequence[Any] | None = None, target: str | None = None,
 ) -> Evidence:  # fmt: skip
-    """Check everything, score the rows, and choose prices."""
+    """Check the arguments, score the rows, and choose prices."""
     classes = binary_classes(model, "a report")
     table, y, weight = _checked_rows(model, classes, X, y, sample_weight)
     which = _class_to_find(model, classes, y, weight, pos_label)
@@ -291,7 +266,7 @@ def _checked_rows(
 
 
 def _class_to_find(model: BaseEstimator, classes: list[Any], y: NDArray[Any], weight: Array, pos_label: object) -> int:
-    """The class that was given, that the model names, or the rarer one."""
+    """The place of the class to find: `pos_label`, the class that the model names, or the rarer one."""
     own = getattr(model, "pos_label_", getattr(model, "minority_", None)) if pos_label is None else pos_label
     if pos_label is not None or own in classes:
         return label_index(classes, own)
@@ -300,7 +275,7 @@ def _class_to_find(model: BaseEstimator, classes: list[Any], y: NDArray[Any], we
 
 
 def _unseen_scores(model: BaseEstimator, which: int, n: int) -> Array:
-    """The scores by machines that have not seen the row."""
+    """The score of each row by machines that have not seen it."""
     if not isinstance(model, EvenMarginClassifier):
         raise ValueError(
             f"training=True is for EvenMarginClassifier, which keeps scores of unseen rows: for a "
@@ -316,7 +291,7 @@ def _unseen_scores(model: BaseEstimator, which: int, n: int) -> Array:
 
 
 def _stand_for_all(weight: Array, positive: Mask, index: Index) -> Array:
-    """Rows that have a score weigh what their whole class does, where a sample was learned from."""
+    """Weights with which the rows that have a score weigh as much as their whole class, if only a sample was used."""
     weight, used = weight.copy(), np.isin(np.arange(weight.size), index)
     for side in (positive, ~positive):
         total, own = weight[side].sum(), weight[side & used].sum()
@@ -344,7 +319,7 @@ def _objective(model: BaseEstimator) -> Objective | None:
 
 
 def _prices(prices: Any, model: BaseEstimator, positive: Mask, weight: Array) -> Prices:
-    """Those given, those of the model's objective, or such that both classes weigh alike."""
+    """The given prices, those of the model's objective, or such that both classes count the same."""
     if isinstance(prices, Prices):
         return prices
     given = isinstance(prices, Mapping | list | tuple | np.ndarray)

@@ -9,7 +9,6 @@ from markupsafe import Markup
 
 from .._util.typing import Array, Mask
 from ._charts import Frame, numbered_ticks, short
-from ._words import cut
 
 __all__ = ["plane_chart"]
 
@@ -18,28 +17,20 @@ _HATCH = 4  # cells from one line to the next
 
 
 def plane_chart(
-    name: str,
-    edges: tuple[Array, Array],
-    regions: dict[str, Mask],
-    points: dict[str, tuple[Array, Array]],
-    axes: tuple[str, str],
-    words: tuple[str, str],
+    frame: Frame, edges: list[Array], regions: dict[str, Mask], points: dict[str, tuple[Array, Array]]
 ) -> Markup:
     """Regions, each a mask of cells (row by row from below) between the edges, with some rows as points."""
-    x_range, y_range = ((float(part[0]), float(part[-1])) for part in edges)
-    frame = Frame(name, x_range, y_range, height=320, left=52.0)
-    frame.add(
-        "rect", class_="ground", x=frame.left, y=frame.top, width=frame.width - frame.left - frame.right,
-        height=frame.height - frame.top - frame.bottom,
-    )  # fmt: skip
+    frame.x_range, frame.y_range = ((float(part[0]), float(part[-1])) for part in edges)
+    width, height = frame.width - frame.left - frame.right, frame.floor - frame.top
+    frame.add("rect", class_="ground", x=frame.left, y=frame.top, width=width, height=height)
     across, up = ([short(scale(at)) for at in part] for scale, part in zip((frame.x, frame.y), edges, strict=True))
     for kind, mask in regions.items():
         _draw_region(frame, kind, mask, across, up)
     _draw_path(frame, "outline", _outline(list(regions.values()), across, up))
     _draw_points(frame, points)
-    frame.x_axis(numbered_ticks(*frame.x_range, 5), cut(axes[0], 44))
-    frame.y_axis(numbered_ticks(*frame.y_range, 5), cut(axes[1], 50), grid=False)
-    return frame.svg(*words)
+    frame.x_axis(numbered_ticks(*frame.x_range, 5))
+    frame.y_axis(numbered_ticks(*frame.y_range, 5), grid=False)
+    return frame.svg()
 
 
 def _draw_region(frame: Frame, kind: str, mask: Mask, across: list[str], up: list[str]) -> None:
@@ -102,7 +93,7 @@ def _outline(masks: list[Mask], across: list[str], up: list[str]) -> str:
 
 
 def _hatch(mask: Mask, rising: bool, across: list[str], up: list[str]) -> str:
-    """Every few diagonals of the cells, as far as the mask goes."""
+    """Every fourth diagonal of the cells, as far as the mask goes."""
     turned, places = (mask, up) if rising else (mask[::-1], up[::-1])
     lines = []
     for offset in range(-mask.shape[0] + 1, mask.shape[1]):
