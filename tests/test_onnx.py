@@ -614,7 +614,7 @@ def test_a_missing_package_is_said_with_how_to_install_it(name, monkeypatch):
     model = LinearSVM().fit(X, y)
     proto = to_onnx(model)
     monkeypatch.setattr("evenmargin.onnx._convert.find_spec", lambda wanted: None if wanted == name else wanted)
-    with pytest.raises(ImportError, match=rf'need {name}: pip install "evenmargin\[onnx\]"'):
+    with pytest.raises(ImportError, match=rf'need {name}: install it with `pip install "evenmargin\[onnx\]"`'):
         to_onnx(model) if name == "skl2onnx" else check_onnx(proto, model, X)
 
 

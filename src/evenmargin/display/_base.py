@@ -213,7 +213,7 @@ def _method(cls: type[ScoreDisplay], name: str) -> Callable[..., object]:
 def _with_shared_fields(cls: type[ScoreDisplay]) -> str | None:
     """The help of a class, with the fields and attributes that all displays have."""
     fields = f"    name : str or None, default=None\n        {cls._name_text}\n"
-    if "labels : " not in (cls.__doc__ or ""):
+    if "labels" in cls.__annotations__ and "labels : " not in (cls.__doc__ or ""):
         fields = _LABELS_FIELD + fields
     attributes = "    ax_ : matplotlib Axes\n    figure_ : matplotlib Figure\n"
     heading = "\n    Attributes\n    ----------\n"

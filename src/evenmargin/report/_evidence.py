@@ -18,7 +18,8 @@ from .._input.collections import refuse_dask
 from .._util.typing import Array, Index, Mask, MatrixLike, VectorLike
 from ..auto import EvenMarginClassifier
 from ..metrics import CostMatrix, precision, recall, specificity
-from ..operating import MetricInterval, Objective, expected_cost, get_objective, metric_interval, operating_curve
+from ..operating import MetricInterval, Objective, expected_cost, get_objective, metric_interval
+from ..operating.counts import LabelledScores
 from ..operating.responses import DecisionRule, binary_classes, decision_rule, label_index
 from ._table import TableView
 
@@ -133,15 +134,19 @@ class Evidence:
         return Counts.of(flagged, self.positive, self.weight)
 
     @cached_property
+    def _sample(self) -> LabelledScores:
+        return LabelledScores.of(self.scores, self.positive, self.weight)
+
+    @cached_property
     def points(self) -> pd.DataFrame:
-        """The operating curve, thinned, with the chosen threshold and the plain one among its own."""
-        curve = operating_curve(self.scores, self.positive, self.weight, max_points=_POINTS)
-        curve = curve[["threshold", *Counts._fields]]
-        for threshold in (self.rule.plain_threshold, self.rule.threshold):
-            if threshold is not None:
-                curve = _with_threshold(curve, threshold, self._counts(self.scores > threshold))
-        at = self.rule.probability_at(curve["threshold"].to_numpy(), self.scores, self.probabilities)
-        return curve.assign(probability=np.nan if at is None else at)
+        """The operating curve, thinned, with the model's own thresholds in place of others that predict the same."""
+        own = [at for at in (self.rule.plain_threshold, self.rule.threshold) if at is not None]
+        thresholds = np.concatenate([self._sample.thresholds(_POINTS), own])
+        columns = dict(zip(Counts._fields, self._sample.counts(thresholds), strict=True))
+        points = pd.DataFrame({"threshold": thresholds, **columns}).drop_duplicates([*columns], keep="last")
+        points = points.sort_values("threshold", ignore_index=True)
+        at = self.rule.probability_at(points["threshold"].to_numpy(), self.scores, self.probabilities)
+        return points.assign(probability=np.nan if at is None else at)
 
     @cached_property
     def place(self) -> int:
@@ -153,8 +158,8 @@ class Evidence:
         """The place of the plain threshold, or of another one that gives the same predictions."""
         if self.rule.plain_threshold is None:
             return None
-        same = _same_predictions(self.points, self._counts(self.scores > self.rule.plain_threshold))
-        return int(np.flatnonzero(same)[0])
+        counts = np.ravel(self._sample.counts(np.array([self.rule.plain_threshold])))
+        return int(np.flatnonzero((self.points[[*Counts._fields]] == counts).all(axis=1))[0])
 
     @property
     def corrected(self) -> bool:
@@ -191,23 +196,6 @@ class Evidence:
         share, prices = self.share, self.prices
         nobody = 1000.0 * (share * prices.fn + (1.0 - share) * prices.tn)
         return {"nobody": nobody, "everybody": 1000.0 * (share * prices.tp + (1.0 - share) * prices.fp)}
-
-
-def _with_threshold(curve: pd.DataFrame, threshold: float, counts: Counts) -> pd.DataFrame:
-    """The curve with this threshold, which replaces a single other one that gives the same predictions."""
-    if (curve["threshold"] == threshold).any():
-        return curve
-    same = _same_predictions(curve, counts)
-    if np.count_nonzero(same) == 1:
-        curve = curve[~same]
-    row = pd.DataFrame([{"threshold": threshold, **counts._asdict()}])
-    return pd.concat([curve, row]).sort_values("threshold", ignore_index=True)
-
-
-def _same_predictions(curve: pd.DataFrame, counts: Counts) -> Mask:
-    """Thresholds that flag the same rows; sums of weights may differ by rounding."""
-    close = 1e-9 * counts.total
-    return np.asarray((np.abs(curve["tp"] - counts.tp) <= close) & (np.abs(curve["fp"] - counts.fp) <= close))
 
 
 # --- checks ---

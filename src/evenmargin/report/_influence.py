@@ -48,9 +48,7 @@ class Influence:
 def influence(evidence: Evidence, seed: int, seconds: float = SECONDS) -> Influence | None:
     """Coefficients if the model has them, else permutation importance; None for sparse rows or if time is short."""
     found = _coefficients(evidence)
-    if found is not None or issparse(evidence.table.X):
-        return found
-    return _permutation(evidence, seed, seconds)
+    return found if found is not None or issparse(evidence.table.X) else _permutation(evidence, seed, seconds)
 
 
 # --- linear models ---
@@ -78,8 +76,7 @@ def _coefficients(evidence: Evidence) -> Influence | None:
 
 def _deviations(X: MatrixLike) -> Array:
     if issparse(X):
-        mean = np.asarray(X.mean(axis=0)).ravel()
-        square = np.asarray(X.multiply(X).mean(axis=0)).ravel()
+        mean, square = (np.asarray(part.mean(axis=0)).ravel() for part in (X, X.multiply(X)))
         return np.sqrt(np.maximum(square - mean**2, 0.0))
     return np.asarray(np.nanstd(np.asarray(X, dtype=np.float64), axis=0))
 
@@ -91,10 +88,10 @@ def _permutation(evidence: Evidence, seed: int, seconds: float) -> Influence | N
     rng, started = np.random.default_rng(seed), time.perf_counter()
     order = _by_separation(evidence)[:_COLUMNS]
     rows = _some_rows(evidence.positive, _ROWS, rng)
-    took, (gap, area) = _timed(evidence, rows)
-    if took * order.size > seconds:  # a call takes less than its share of rows, so that this is on the safe side
+    took, gap, area = _timed(evidence, rows)
+    if took * order.size > seconds:  # fewer rows take at most their share of the time, often less
         rows = _some_rows(evidence.positive, max(_LEAST, int(_ROWS * seconds / (took * order.size))), rng)
-        took, (gap, area) = _timed(evidence, rows)
+        took, gap, area = _timed(evidence, rows)
     lost: dict[int, list[tuple[float, float]]] = {}
     for turn in range(_REPEATS * order.size):
         if time.perf_counter() - started + took > seconds or not gap > 0:
@@ -136,10 +133,11 @@ def _some_rows(positive: Mask, most: int, rng: np.random.Generator) -> Index:
     return np.sort(np.concatenate(sides))
 
 
-def _timed(evidence: Evidence, rows: Index) -> tuple[float, tuple[float, float]]:
+def _timed(evidence: Evidence, rows: Index) -> tuple[float, float, float]:
+    """The seconds that a call takes, and what `_score_separation` gives for these rows."""
     started = time.perf_counter()
     figures = _score_separation(evidence, rows, evidence.table.take(evidence.index[rows]))
-    return time.perf_counter() - started, figures
+    return time.perf_counter() - started, *figures
 
 
 def _score_separation(evidence: Evidence, rows: Index, X: MatrixLike) -> tuple[float, float]:
