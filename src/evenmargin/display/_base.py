@@ -251,7 +251,7 @@ class ScoredRows(NamedTuple):
 def label_rows(
     y_true: ArrayLike, source: ScoreSource, sample_weight: ArrayLike | None, probabilities: bool
 ) -> ScoredRows:
-    """Check labels, weights and scores, which must be probabilities if so asked."""
+    """Check labels, weights and scores; with `probabilities`, scores must be in [0, 1]."""
     y = np.asarray(y_true)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y.ravel()
@@ -298,13 +298,13 @@ def _probabilities(part: Array, name: str) -> Array:
 
 
 def _two_labels(y: NDArray[np.generic], pos_label: object) -> tuple[object, object]:
-    """(negative, positive), where without a `pos_label` the label 1 is positive."""
+    """(negative, positive); if `pos_label` is None, the label 1 is positive."""
     try:
         found = np.unique(y).tolist()
     except TypeError as error:
         raise ValueError(f"The labels in y_true must be of one type, none of them missing ({error}).") from None
     if len(found) != 2:
-        raise ValueError(f"y_true must hold two classes, and it holds {len(found)}: {found[:5]}.")
+        raise ValueError(f"y_true must hold two classes, but it holds {len(found)}: {found[:5]}.")
     if pos_label is None:
         if found not in ([0, 1], [-1, 1]):
             raise ValueError(f"y_true holds {found[0]!r} and {found[1]!r}: say which is positive with pos_label.")

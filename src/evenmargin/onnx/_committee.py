@@ -10,7 +10,7 @@ import numpy as np
 
 from .._tables.encoder import TableEncoder
 from ..auto import EvenMarginClassifier
-from ..auto.committee import Committee, Expansion
+from ..auto.committee import Committee
 from ..auto.views import FAR, PiecewiseLinear, QuantileNormal, Standard, View
 from ..operating import Calibrator
 from ._graph import Graph
@@ -84,17 +84,14 @@ def committee_scores(g: Graph, committees: list[Committee], rows: str) -> list[s
         for member in committee.members:
             if id(member.view) not in seen:
                 seen[id(member.view)] = _viewed(g, member.view, rows)
-            sums = _expansion(g, member.machine, seen[id(member.view)])
+            machine, Z = member.machine, seen[id(member.view)]
+            if machine.scale is not None:
+                Z = g("Mul", Z, machine.scale)
+            sums = kernel_sums(g, machine.kernel, Z, machine.support, machine.beta[:, None])
+            sums = g("Add", sums, float(machine.intercept))
             odds.append(g("Add", g("Mul", sums, float(member.slope)), float(member.offset)))
         scores.append(g("Div", g("Sum", *odds), float(len(odds))))
     return scores
-
-
-def _expansion(g: Graph, machine: Expansion, Z: str) -> str:
-    if machine.scale is not None:
-        Z = g("Mul", Z, machine.scale)
-    sums = kernel_sums(g, machine.kernel, Z, machine.support, machine.beta[:, None])
-    return g("Add", sums, float(machine.intercept))
 
 
 def log_odds_of(g: Graph, calibrator: Calibrator, scores: str) -> str:

@@ -24,7 +24,7 @@ from ..zsvm import ZAdjustedClassifier
 from ._graph import Proto
 from ._inputs import Input, feed, inputs_of
 from ._machines import kernel_of, unwrapped
-from ._register import CLASSIFIERS, imputed, labels_of
+from ._register import CLASSIFIERS, imputed, labels_of, tensor
 
 __all__ = ["export_onnx", "need", "onnx_inputs", "to_onnx"]
 
@@ -146,27 +146,19 @@ def _supported(model: BaseEstimator) -> BaseEstimator:
             f"{type(last).__name__} cannot be exported{hint}: LinearSVM, KernelSVM, ZAdjustedClassifier and "
             "EvenMarginClassifier can, and pipelines that end in one of them."
         )
-    if isinstance(last, ZAdjustedClassifier):
-        kernel_of(unwrapped(last.estimator_)[1])
-    elif isinstance(last, KernelSVM):
-        kernel_of(last)
-    if not steps:
-        return last
-    return Pipeline([(f"step{k}", step) for k, step in enumerate([*steps, last])])
+    if isinstance(last, ZAdjustedClassifier | KernelSVM):
+        kernel_of(last if isinstance(last, KernelSVM) else unwrapped(last.estimator_)[1])  # which refuses some
+    return Pipeline([(f"step{k}", step) for k, step in enumerate([*steps, last])]) if steps else last
 
 
 def _converted(model: BaseEstimator, inputs: list[Input]) -> Proto:
     from skl2onnx import convert_sklearn
-    from skl2onnx.common import data_types as types
     from skl2onnx.common.exceptions import MissingConverter, MissingShapeCalculator
 
-    kinds = {str: types.StringTensorType, np.float32: types.FloatTensorType, np.float64: types.DoubleTensorType}
-    declared = [(own.name, kinds[own.dtype]([None, own.width])) for own in inputs]
-    name = type(unwrapped(model)[1]).__name__
+    declared = [(own.name, tensor(own.dtype, [None, own.width])) for own in inputs]
+    name, own_converters = type(unwrapped(model)[1]).__name__, {SimpleImputer: imputed}
     try:
-        return convert_sklearn(
-            model, name, declared, target_opset=_OPSET, custom_conversion_functions={SimpleImputer: imputed}
-        )
+        return convert_sklearn(model, name, declared, target_opset=_OPSET, custom_conversion_functions=own_converters)
     except (MissingConverter, MissingShapeCalculator, NotImplementedError, RuntimeError, TypeError) as error:
         words = " ".join(str(error).split())
         raise ValueError(f"skl2onnx cannot convert a step of this pipeline: {words[:200]}") from error

@@ -56,7 +56,6 @@ def kernel_sums(g: Graph, kernel: Kernel, rows: str, others: MatrixLike, V: Floa
 
 def kernel_values(g: Graph, kernel: Kernel, rows: str, others: MatrixLike) -> str:
     """K(rows, others), a matrix; `others` is an array or CSR."""
-    _refuse_without_form(kernel)
     others = others.toarray() if issparse(others) else np.asarray(others)
     centre = kernels.centre_of(kernel, others)
     width = others.shape[1]
@@ -80,15 +79,6 @@ def kernel_values(g: Graph, kernel: Kernel, rows: str, others: MatrixLike) -> st
     if isinstance(kernel, kernels.Linear):
         return products
     raise ValueError(f"{kernel!r} cannot be exported to ONNX: use one of evenmargin's own kernels.")
-
-
-def _refuse_without_form(kernel: Kernel) -> None:
-    if isinstance(kernel, kernels.Precomputed | kernels.Function):
-        kind = "precomputed kernel" if isinstance(kernel, kernels.Precomputed) else "function as a kernel"
-        raise ValueError(
-            f"A {kind} cannot be exported to ONNX: fit with kernel='rbf', 'laplacian', 'exponential', 'linear', 'poly' "
-            "or 'sigmoid'."
-        )
 
 
 def _scaled(g: Graph, kernel: Kernel, rows: str | Floats, centre: Array | None, width: int) -> str:
@@ -135,12 +125,16 @@ def kernel_of(machine: BaseEstimator) -> Kernel:
             f"ZAdjustedClassifier around {type(machine).__name__} cannot be exported: LinearSVM, KernelSVM, "
             "scikit-learn's SVC and NuSVC can, and pipelines that end in one of them."
         )
-    kernel: Kernel
     if isinstance(machine, KernelSVM):
-        kernel = machine.kernel_
+        kernel: Kernel = machine.kernel_
     else:
         kernel = kernels.get_kernel(machine.kernel, machine._gamma, machine.degree, machine.coef0)
-    _refuse_without_form(kernel)
+    if isinstance(kernel, kernels.Precomputed | kernels.Function):
+        kind = "precomputed kernel" if isinstance(kernel, kernels.Precomputed) else "function as a kernel"
+        raise ValueError(
+            f"A {kind} cannot be exported to ONNX: fit with kernel='rbf', 'laplacian', 'exponential', 'linear', 'poly' "
+            "or 'sigmoid'."
+        )
     return kernel
 
 

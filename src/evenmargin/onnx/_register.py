@@ -21,7 +21,7 @@ from ._committee import class_probabilities, class_scores, committee_scores, enc
 from ._graph import Container, Graph, Operator, Scope
 from ._machines import kernel_sums, linear_scores, machine_scores, unwrapped
 
-__all__ = ["CLASSIFIERS", "imputed", "labels_of", "register"]
+__all__ = ["CLASSIFIERS", "imputed", "labels_of", "register", "tensor"]
 
 CLASSIFIERS = (LinearSVM, KernelSVM, ZAdjustedClassifier, EvenMarginClassifier)
 
@@ -65,7 +65,8 @@ def labels_of(classes: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-def _tensor(dtype: DTypeLike, shape: list[int | None]) -> Any:
+def tensor(dtype: DTypeLike, shape: list[int | None]) -> Any:
+    """skl2onnx's type for arrays of this dtype and shape."""
     from skl2onnx.common import data_types as types
 
     kinds = {"i": types.Int64TensorType, "b": types.BooleanTensorType, "U": types.StringTensorType}
@@ -104,7 +105,7 @@ def _parse_classifier(
     operator.inputs = inputs
     names = ["label", "probabilities", "scores"] if hasattr(model, "predict_proba") else ["label", "scores"]
     for name in names:  # types are set with the shapes
-        operator.outputs.append(scope.declare_local_variable(name, _tensor(np.float64, [None])))
+        operator.outputs.append(scope.declare_local_variable(name, tensor(np.float64, [None])))
     return operator.outputs
 
 
@@ -112,10 +113,10 @@ def _classifier_shapes(operator: Operator) -> None:
     classes = labels_of(operator.raw_operator.classes_)
     several: list[int | None] = [None, classes.size]
     dtype = _precision(operator)
-    operator.outputs[0].type = _tensor(classes.dtype, [None])
+    operator.outputs[0].type = tensor(classes.dtype, [None])
     for output in operator.outputs[1:-1]:
-        output.type = _tensor(dtype, several)
-    operator.outputs[-1].type = _tensor(dtype, [None] if classes.size == 2 else several)
+        output.type = tensor(dtype, several)
+    operator.outputs[-1].type = tensor(dtype, [None] if classes.size == 2 else several)
 
 
 def _finish(g: Graph, operator: Operator, above: str | None, scores: str, shares: str | None = None) -> None:
@@ -193,7 +194,7 @@ def _convert_committee(scope: Scope, operator: Operator, container: Container) -
 
 
 def _nystroem_shapes(operator: Operator) -> None:
-    operator.outputs[0].type = _tensor(_precision(operator), [None, operator.raw_operator.normalization_.shape[0]])
+    operator.outputs[0].type = tensor(_precision(operator), [None, operator.raw_operator.normalization_.shape[0]])
 
 
 def _convert_nystroem(scope: Scope, operator: Operator, container: Container) -> None:

@@ -48,25 +48,25 @@ def render_report(
     y : array-like of shape (n_samples,)
         Their labels.
     sample_weight : array-like of shape (n_samples,), default=None
-        Counts are sums of weights then.
+        With weights, counts are sums of weights.
     training : bool, default=False
-        X and y are the rows that an `EvenMarginClassifier` was fitted on, in that
-        order: the report shows the score of each row by machines that have not seen it.
+        Whether X and y are the rows that an `EvenMarginClassifier` was fitted on, in that
+        order. The report then shows the score of each row by machines that have not seen it.
     pos_label : label, default=None
-        The class to find; None: the model's own, or the rarer one.
+        The class to find; if None, the model's own, or the rarer one.
     title : str, default=None
     target : str, default=None
         What the labels say, such as the name of their column.
     prices : dict, default=None
-        What a missed case and a false alarm cost, ``{"fn": 100, "fp": 1}``. None: the
-        prices of the model's objective or, where it has none, prices at which both classes
-        weigh the same.
+        What a missed case and a false alarm cost, ``{"fn": 100, "fp": 1}``. If None, the
+        prices of the model's objective or, if it has none, prices at which both classes
+        count the same.
     notes : iterable of str, default=()
         Sentences on the data, such as which columns were left out and why.
     rows : sequence, default=None
-        Names of the rows; None: their numbers from 1.
+        Names of the rows; if None, their numbers from 1.
     provenance : mapping of str, default=None
-        What else to say about how it was made: the file, the command.
+        More facts about how it was made, such as the file and the command.
     random_state : int, RandomState or None, default=0
         For samples of rows.
 
@@ -110,12 +110,12 @@ def render_report(
 def write_report(
     path: str | os.PathLike[str], model: BaseEstimator, X: MatrixLike, y: VectorLike, **options: Any
 ) -> Path:
-    """Write the report on a fitted model to a file, whole or not at all.
+    """Write the report on a fitted model to a file; an interrupted write leaves no partial file.
 
     Parameters
     ----------
     path : str or path
-        Where to: a name that ends in .html.
+        The file to write, with a name that ends in .html.
     model, X, y, **options
         As in `render_report`.
 
@@ -137,4 +137,4 @@ def write_report(
     'report.html'
     """
     page = render_report(model, X, y, **options)
-    return replace_file(path, page.encode(errors="replace"))  # names may hold halves of characters, read badly
+    return replace_file(path, page.encode(errors="replace"))  # text that was decoded badly may hold lone surrogates

@@ -163,7 +163,7 @@ class Evidence:
 
     @property
     def corrected(self) -> bool:
-        """Whether the model's own estimates are given: they are corrected for what was chosen on the same rows."""
+        """Whether `expected` are the model's own estimates, corrected for choices that were made on the same rows."""
         return self.training and bool(self.labels[0] == self.model.pos_label_)
 
     @cached_property
@@ -241,10 +241,10 @@ def _checked_rows(
         raise ValueError("Some labels in y are missing: leave out these rows.")
     y = check_labels(y)
     if y.size != table.rows:
-        raise ValueError(f"X has {table.rows:,} rows and y has {y.size:,} labels: give one label for each row.")
+        raise ValueError(f"X has {table.rows:,} rows, but y has {y.size:,} labels: give one label for each row.")
     found = np.unique(y).tolist()
     if len(found) > 2:
-        raise ValueError(f"y holds {len(found)} classes, and a report is for two: merge all but one of them.")
+        raise ValueError(f"y holds {len(found)} classes, but a report is for two: merge all but one of them.")
     unknown = [label for label in found if label not in classes]
     if unknown:
         raise ValueError(f"y holds {unknown[0]!r}, which the model does not know: its classes are {classes}.")
@@ -272,8 +272,8 @@ def _unseen_scores(model: BaseEstimator, which: int, n: int) -> Array:
     scores = model.oof_scores_
     if scores.shape[0] != n:
         raise ValueError(
-            f"training=True needs the rows that the model was fitted on, {scores.shape[0]:,} of them in that order, "
-            f"and X has {n:,}."
+            f"training=True needs the {scores.shape[0]:,} rows that the model was fitted on, in that order, but X has "
+            f"{n:,}."
         )
     return np.asarray(scores if model.classes_[which] == model.pos_label_ else -scores)
 

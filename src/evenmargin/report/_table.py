@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
-from .._tables.encoder import becomes_number, named
-from .._tables.kinds import as_days
+from .._tables.encoder import named
+from .._tables.kinds import as_floats, declared_kind
 from .._util.typing import Array, Index, MatrixLike
 
 __all__ = ["TableView"]
 
 
 _LONGEST = 80  # characters of a column's name
+_KINDS = {"number": "number", "complex": "number", "nothing": "number", "date": "date", "span": "date"}
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,8 @@ class TableView:
             names = list(named(X).columns)  # which refuses names that are used twice
             kinds = [_kind(X.iloc[:, j]) for j in range(X.shape[1])]
         else:
-            own = getattr(model, "feature_names_in_", None)
-            fits = own is not None and len(own) == X.shape[1]
-            names = [str(name) for name in own] if fits and own is not None else [f"x{j}" for j in range(X.shape[1])]
+            names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+            names = names if len(names) == X.shape[1] else [f"x{j}" for j in range(X.shape[1])]
             kinds = [_kind(pd.Series(X[:, j])) for j in range(X.shape[1])] if X.dtype == object else []
             kinds = kinds or ["number" if X.dtype.kind in "iufb" else "category"] * X.shape[1]
         return cls(X, names, kinds)
@@ -77,8 +77,7 @@ class TableView:
 
     def numbers(self, j: int, rows: Index | None = None) -> Array:
         """A column of numbers or dates as floats, missing ones as NaN."""
-        column = as_days(self.column(j, rows))
-        return np.asarray(pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan))
+        return as_floats(self.column(j, rows))
 
     def missing(self) -> Index:
         """How many values each column lacks."""
@@ -130,16 +129,6 @@ def _array(X: MatrixLike) -> NDArray[Any]:
 
 
 def _kind(column: pd.Series) -> str:
-    kind = column.dtype
-    if pd.api.types.is_bool_dtype(kind) and not isinstance(kind, pd.CategoricalDtype):
+    if pd.api.types.infer_dtype(column, skipna=True) == "boolean":
         return "yes or no"
-    if not becomes_number(column):
-        return "category"
-    if kind.kind in "mM" or isinstance(kind, pd.PeriodDtype):
-        return "date"
-    if kind.kind == "O":
-        inferred = pd.api.types.infer_dtype(column, skipna=True)
-        if inferred == "boolean":
-            return "yes or no"
-        return "date" if inferred.startswith(("date", "period", "timedelta")) else "number"
-    return "number"
+    return _KINDS.get(declared_kind(column), "category")

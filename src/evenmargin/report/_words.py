@@ -16,7 +16,7 @@ __all__ = [
 ]  # fmt: skip
 
 _UNKNOWN = "unknown"
-_LARGE = 1e15  # from here on digits are no longer counted by eye
+_LARGE = 1e15  # from here on with a power of ten
 _DIGITS = Context(prec=400)  # enough for every float
 
 
@@ -46,7 +46,7 @@ def amount(number: float) -> str:
 
 
 def typed(number: float) -> str:
-    """A number as it would be typed, with all its digits, for a field of the page."""
+    """A number with all its digits, as a reader would type it into a field of the page."""
     return repr(float(number)).removesuffix(".0")
 
 
