@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from numpy.typing import ArrayLike
@@ -21,22 +22,19 @@ __all__ = [
 Style: TypeAlias = dict[str, Any]  # keyword arguments for an artist of matplotlib
 
 
-def check_matplotlib() -> None:
-    """Raise an error that says what to install if matplotlib is missing."""
+def check_matplotlib() -> ModuleType:
+    """matplotlib.pyplot; an error that says what to install if it is missing."""
     try:
-        import matplotlib.pyplot  # noqa: F401
+        import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError("The displays draw with matplotlib: install it with `pip install matplotlib`.") from error
+    return plt
 
 
 def get_axes(ax: Axes | None) -> Axes:
     """These axes, or those of a new figure that makes room for a legend outside of them."""
-    check_matplotlib()
-    import matplotlib.pyplot as plt
-
-    if ax is None:
-        _, ax = plt.subplots(layout="constrained")
-    return hide_frame(ax)
+    plt = check_matplotlib()
+    return hide_frame(plt.subplots(layout="constrained")[1] if ax is None else ax)
 
 
 def hide_frame(ax: Axes) -> Axes:

@@ -195,13 +195,10 @@ def _describe(proto: Proto, model: BaseEstimator) -> None:
 
     last = unwrapped(model)[1]
     facts = {"evenmargin_version": __version__, "model": type(last).__name__}
-    parts = {"classes": labels_of(last.classes_)}
-    parts |= {
-        name: getattr(last, name) for name in ("threshold_", "z_", "pos_label_", "objective_") if hasattr(last, name)
-    }
-    for name, part in parts.items():
-        value = to_host(part)
-        value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-        facts[name.rstrip("_")] = value if isinstance(value, str) else json.dumps(value, default=str)
+    for name in ("classes_", "threshold_", "z_", "pos_label_", "objective_"):
+        if hasattr(last, name):
+            value = labels_of(last.classes_) if name == "classes_" else to_host(getattr(last, name))
+            value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+            facts[name.rstrip("_")] = value if isinstance(value, str) else json.dumps(value, default=str)
     proto.producer_name, proto.producer_version, proto.domain = "evenmargin", __version__, ""
     helper.set_model_props(proto, facts)

@@ -122,12 +122,9 @@ def _dtype_of_rows(X: MatrixLike) -> type:
 
 
 def _width(first: BaseEstimator, X: MatrixLike) -> int:
-    width = getattr(first, "n_features_in_", None)
-    if width is None and X is not None:
-        width = np.shape(X)[1]
-    if width is None:
+    if not hasattr(first, "n_features_in_") and X is None:
         raise ValueError(f"{type(first).__name__} does not know its number of columns: give some rows as X.")
-    return int(width)
+    return int(first.n_features_in_ if hasattr(first, "n_features_in_") else np.shape(X)[1])
 
 
 def _frame(X: MatrixLike, names: list[str]) -> pd.DataFrame:

@@ -122,16 +122,13 @@ class Evidence:
 
     @cached_property
     def chosen(self) -> Counts:
-        return self._counts(self.flagged)
+        return Counts.of(self.flagged, self.positive, self.weight)
 
     @cached_property
     def before(self) -> Counts | None:
         """Counts without the adjustment; None where there is none."""
         flagged = self.rule.flagged_before(self.X, self.scores)
-        return None if flagged is None else self._counts(flagged)
-
-    def _counts(self, flagged: Mask) -> Counts:
-        return Counts.of(flagged, self.positive, self.weight)
+        return None if flagged is None else Counts.of(flagged, self.positive, self.weight)
 
     @cached_property
     def _sample(self) -> LabelledScores:
