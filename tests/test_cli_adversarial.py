@@ -543,11 +543,11 @@ def test_the_figures_of_a_report_are_those_of_scikit_learn(shop, tmp_path):
         f"{tp} found",
         f"{fn} missed",
         f"{fp} false alarms",
-        f"{tn} left alone",
-        f"found {100 * tp / (tp + fn):.1f} %",
-        f"right {100 * tp / (tp + fp):.1f} %",
+        f"{tn} correctly not flagged",
+        f"of the class is found {100 * tp / (tp + fn):.1f} %",
+        f"of the flagged rows are right {100 * tp / (tp + fp):.1f} %",
         f"ROC-AUC is {roc_auc_score(truth, verdict['score']):.3f}",
-        f"it will cost about {1000 * (50 * fn + fp) / 400:,.0f} for each",
+        f"1,000 cases will cost about {1000 * (50 * fn + fp) / 400:,.0f}",
         f"is {brier:.3f}",
     ):
         assert figure in said, figure

@@ -646,8 +646,8 @@ def test_every_axis_has_a_label_and_the_legend_is_outside(kind):
 BAD = [
     ({"y_true": Y[:5]}, "one number for each of the 5 rows"),
     ({"y_true": np.column_stack([Y, Y])}, "one label for each row"),
-    ({"y_true": np.ones(Y.size)}, "two classes, and it holds 1"),
-    ({"y_true": np.arange(Y.size) % 3}, "two classes, and it holds 3"),
+    ({"y_true": np.ones(Y.size)}, "two classes, but it holds 1"),
+    ({"y_true": np.arange(Y.size) % 3}, "two classes, but it holds 3"),
     ({"y_true": NAMES}, "say which is positive"),
     ({"pos_label": 7}, "pos_label=7 is not in y_true"),
     ({"y_true": np.array([None, "a"] * (Y.size // 2), dtype=object)}, "of one type"),

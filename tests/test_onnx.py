@@ -554,7 +554,7 @@ def test_of_a_search_the_best_estimator_is_asked_for():
 def test_kernels_without_a_form_in_onnx_are_refused(kind, kernel, said):
     X, y = imbalanced()
     model = kind(kernel=kernel).fit(X @ X.T if kernel == "precomputed" else X, y)
-    with pytest.raises(ValueError, match=f"A {said}.* has no form in ONNX: fit with kernel='rbf'"):
+    with pytest.raises(ValueError, match=f"A {said}.* cannot be exported to ONNX: fit with kernel='rbf'"):
         to_onnx(model)
 
 
@@ -568,7 +568,7 @@ def test_labels_without_a_form_in_onnx_are_refused():
     X, y = imbalanced()
     model = LinearSVM().fit(X, y)
     model.classes_ = np.array([-1, "one"], dtype=object)
-    with pytest.raises(ValueError, match="Classes of type int, str have no form in ONNX"):
+    with pytest.raises(ValueError, match="Classes of type int, str cannot be exported to ONNX"):
         to_onnx(model)
 
 
@@ -590,7 +590,7 @@ def test_columns_that_are_missing_are_named(table):
     with pytest.raises(ValueError, match="X lacks the column 'rare'"):
         onnx_inputs(model, frame.drop(columns="rare"))
     X, y = imbalanced()
-    with pytest.raises(ValueError, match=r"X has shape \(200, 5\), and the model takes 6 columns"):
+    with pytest.raises(ValueError, match=r"X has shape \(200, 5\), but the model takes 6 columns"):
         onnx_inputs(LinearSVM().fit(X, y), X[:, :5])
 
 
@@ -604,7 +604,7 @@ def test_a_file_that_is_no_model_is_refused(tmp_path):
 def test_a_graph_of_other_columns_is_refused():
     X, y = imbalanced()
     named = LinearSVM().fit(pd.DataFrame(X, columns=list("abcdef")), y)
-    with pytest.raises(ValueError, match="takes an input 'a' that the model has not"):
+    with pytest.raises(ValueError, match="has an input 'a' that the model lacks"):
         check_onnx(to_onnx(named), LinearSVM().fit(X, y), X)
 
 
@@ -614,7 +614,7 @@ def test_a_missing_package_is_said_with_how_to_install_it(name, monkeypatch):
     model = LinearSVM().fit(X, y)
     proto = to_onnx(model)
     monkeypatch.setattr("evenmargin.onnx._convert.find_spec", lambda wanted: None if wanted == name else wanted)
-    with pytest.raises(ImportError, match=rf'need {name}: pip install "evenmargin\[onnx\]"'):
+    with pytest.raises(ImportError, match=rf'need {name}: install it with `pip install "evenmargin\[onnx\]"`'):
         to_onnx(model) if name == "skl2onnx" else check_onnx(proto, model, X)
 
 
@@ -631,12 +631,12 @@ except ImportError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == 'Models as ONNX need skl2onnx: pip install "evenmargin[onnx]".'
+    assert done.stdout.strip() == 'Models as ONNX need skl2onnx: install it with `pip install "evenmargin[onnx]"`.'
 
 
 def test_a_column_without_a_name_is_refused():
     X, y = imbalanced(d=2)
-    with pytest.raises(ValueError, match="A column of X has the empty name"):
+    with pytest.raises(ValueError, match="A column of X has an empty name"):
         to_onnx(LinearSVM().fit(pd.DataFrame(X, columns=["a", ""]), y))
 
 

@@ -85,7 +85,7 @@ def test_the_page_shows_the_counts_and_rates_of_the_chosen_threshold(page, model
 
 
 def test_the_page_says_what_the_threshold_was_chosen_for(page):
-    assert "The chosen one is best for: cost with fn = 50, fp = 1." in page.words
+    assert "The chosen threshold is the best one for this goal: cost with fn = 50, fp = 1." in page.words
 
 
 def test_the_summary_says_the_models_own_estimates(page, model):
@@ -127,7 +127,7 @@ def test_on_unseen_rows_the_counts_are_those_of_predict(model, rows):
     X, y = rows
     page = Page(render_report(model, X[::3], y[::3]))
     assert at_chosen(page) == counts_of(model, X[::3], y[::3], "malignant")
-    assert "scored by the model as it is" in page.words
+    assert "scored by the final model" in page.words
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_any_classifier_is_reported_as_it_predicts(make, halves, pos_label):
     model = make(halves)
     page = Page(render_report(model, *halves[2:], pos_label=pos_label))
     assert at_chosen(page) == counts_of(model, *halves[2:], pos_label)
-    assert "in the other class than its scores" not in page.words
+    assert "predictions differ from those of its scores" not in page.words
 
 
 def test_intervals_of_unseen_rows_are_metric_interval_s(halves):
@@ -218,7 +218,7 @@ def test_without_prices_both_classes_weigh_alike_and_the_page_says_so(halves):
     positives = np.count_nonzero(halves[3] == "malignant")
     assert page.data["prices"]["fn"] == round((len(halves[3]) - positives) / positives, 1)
     assert (
-        f"A missed case is priced at {page.data['prices']['fn']} false alarms, so that both classes weigh the same. "
+        f"A missed case is priced at {page.data['prices']['fn']} false alarms, so that both classes count the same. "
         "Type your own prices below." in page.words
     )
 

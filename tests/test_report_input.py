@@ -156,7 +156,7 @@ def test_a_name_that_was_read_badly_does_not_break_the_file(tmp_path):
     ("change", "message"),
     [
         (lambda X, y: {"y": np.zeros(120, bool)}, "y holds one class only .False.: a report needs rows of both"),
-        (lambda X, y: {"y": y[:7]}, "X has 120 rows and y has 7 labels"),
+        (lambda X, y: {"y": y[:7]}, "X has 120 rows, but y has 7 labels"),
         (lambda X, y: {"y": np.arange(120) % 3}, "y holds 3 classes"),
         (lambda X, y: {"y": np.where(y, "a", "b")}, "which the model does not know"),
         (lambda X, y: {"y": np.where(y, 1.0, np.nan)}, "Some labels in y are missing"),
@@ -186,7 +186,7 @@ def test_bad_input_gets_one_sentence(change, message):
 
 
 def test_training_rows_must_be_all_of_them(model, rows):
-    with pytest.raises(ValueError, match="needs the rows that the model was fitted on, 397 of them"):
+    with pytest.raises(ValueError, match="needs the 397 rows that the model was fitted on"):
         render_report(model, rows[0][:-1], rows[1][:-1], training=True)
 
 

@@ -18,10 +18,10 @@ from sklearn.svm import SVC
 
 from evenmargin import EvenMarginClassifier, LinearSVM, ZAdjustedClassifier
 from evenmargin.report import render_report
+from evenmargin.report._boundary import _hatch, _outline, _rectangles
 from evenmargin.report._charts import nice_ticks
 from evenmargin.report._evidence import gather
 from evenmargin.report._influence import influence
-from evenmargin.report._plane import _hatch, _outline, _rectangles
 from evenmargin.report._recipe import snippet
 from evenmargin.report._words import amount
 
@@ -229,7 +229,7 @@ def test_without_a_command_the_snippet_starts_with_its_imports(page):
 def test_the_picture_of_the_boundary_says_how_much_is_flagged(page):
     share = r"(\d+\.\d)\s%"
     said = re.search(
-        rf"flagged before and after: {share} of the area; only after: {share}; not flagged: {share}\.",
+        rf"flagged before and after: {share}; flagged only after: {share}; not flagged: {share}\.",
         page.texts["slice-chart-desc"],
     )
     assert sum(map(float, said.groups())) == pytest.approx(100.0, abs=0.2)
@@ -238,7 +238,7 @@ def test_the_picture_of_the_boundary_says_how_much_is_flagged(page):
 def test_the_picture_of_a_plain_model_says_how_much_is_flagged(halves):
     model = make_pipeline(StandardScaler(), SVC()).fit(*halves[:2])
     words = Page(render_report(model, *halves[2:])).texts["slice-chart-desc"]
-    assert re.search(r"flagged: \d+\.\d\s% of the area; not flagged: \d+\.\d\s%\.", words)
+    assert re.search(r"flagged: \d+\.\d\s%; not flagged: \d+\.\d\s%\.", words)
 
 
 def test_what_is_flagged_only_after_is_hatched_and_outlined(page):

@@ -1,9 +1,10 @@
-"""How every figure is drawn: its axes, reference lines and legend, and styles that a user may replace."""
+"""What all figures share: axes, reference lines, the legend, and styles that a user may replace."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from numpy.typing import ArrayLike
 
@@ -14,17 +15,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "check_matplotlib", "get_axes", "has_label", "hide_frame", "legend_above", "next_color", "reference", "style",
+    "Style", "check_matplotlib", "get_axes", "has_label", "hide_frame", "legend_above", "next_color", "reference",
+    "style",
 ]  # fmt: skip
 
-# Properties that have two names in matplotlib: a user's "lw" must replace our "linewidth".
-_ALIASES = {"c": "color", "ls": "linestyle", "lw": "linewidth", "ms": "markersize", "mec": "markeredgecolor",
-            "mfc": "markerfacecolor", "mew": "markeredgewidth", "ec": "edgecolor", "fc": "facecolor",
-            "ds": "drawstyle"}  # fmt: skip
+Style: TypeAlias = dict[str, Any]  # keyword arguments for an artist of matplotlib
 
 
-def check_matplotlib() -> Any:
-    """matplotlib.pyplot, or one sentence."""
+def check_matplotlib() -> ModuleType:
+    """matplotlib.pyplot; an error that says what to install if it is missing."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -33,23 +32,24 @@ def check_matplotlib() -> Any:
 
 
 def get_axes(ax: Axes | None) -> Axes:
-    """The given axes, or those of a new figure that makes room for a legend outside of them."""
+    """These axes, or those of a new figure that makes room for a legend outside of them."""
     plt = check_matplotlib()
-    if ax is None:
-        _, ax = plt.subplots(layout="constrained")
-    return hide_frame(ax)
+    return hide_frame(plt.subplots(layout="constrained")[1] if ax is None else ax)
 
 
 def hide_frame(ax: Axes) -> Axes:
     """Hide the lines at the top and at the right."""
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
+    ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
-def style(given: dict[str, Any], **defaults: object) -> dict[str, Any]:
-    """Our keyword arguments for an artist, replaced by those that were given."""
-    return {**defaults, **{_ALIASES.get(key, key): value for key, value in given.items()}}
+def style(given: Style, **defaults: object) -> Style:
+    """Our keyword arguments for an artist, replaced by those that the user gives, such as "lw" for "linewidth"."""
+    from matplotlib import cbook, lines, patches
+
+    for artist in (lines.Line2D, patches.Patch):
+        given = cbook.normalize_kwargs(given, artist)
+    return {**defaults, **given}
 
 
 def has_label(ax: Axes, label: str) -> bool:
@@ -58,7 +58,7 @@ def has_label(ax: Axes, label: str) -> bool:
 
 
 def reference(ax: Axes, x: ArrayLike, y: ArrayLike, color: str, label: str, linestyle: str = "--") -> None:
-    """A line to compare with, drawn once however many curves share the axes."""
+    """Draw a line to compare with, once however many curves share the axes."""
     if not has_label(ax, label):
         width = 1.2 if linestyle == "--" else 1.0
         ax.plot(x, y, color=color, linewidth=width, linestyle=linestyle, label=label)
@@ -72,7 +72,7 @@ def next_color(ax: Axes) -> str:
 
 
 def legend_above(ax: Axes, handles: Iterable[Artist] | None = None, title: str | None = None) -> None:
-    """A legend over the axes, where it covers no data, in as many columns as their width allows."""
+    """Draw a legend above the axes, where it covers no data, in as many columns as their width allows."""
     handles = ax.get_legend_handles_labels()[0] if handles is None else list(handles)
     for columns in range(min(4, len(handles)), 0, -1):
         legend = ax.legend(

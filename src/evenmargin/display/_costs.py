@@ -4,32 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._util.typing import Array, Index, Mask
-from ._axes import has_label, legend_above, next_color, reference, style
-from ._base import Option, ProbabilityDisplay, ScoreDisplay, ScoreSource, of_class
-from ._rows import ScoredRows
+from .._util.typing import Array, Index
+from ..operating.counts import ClassScores
+from ._axes import Style, has_label, legend_above, next_color, reference, style
+from ._base import Option, ProbabilityDisplay, ScoreDisplay, ScoredRows, ScoreSource, of_class
 from .colours import NEGATIVE, POSITIVE
 
 __all__ = ["CostCurveDisplay", "DecisionCurveDisplay"]
 
 
-def _counts(score: Array, positive: Mask, weight: Array) -> tuple[Array, Array, Array]:
-    """Distinct scores, ascending, and the weight of each class above each of them; with −inf first, all rows."""
-    order = np.argsort(score, kind="stable")
-    score, mass = score[order], weight[order]
-    hits = np.where(positive[order], mass, 0.0)
-    last = np.flatnonzero(np.diff(score, append=np.inf) > 0)
-
-    def above(part: Array) -> Array:
-        whole = np.cumsum(part[::-1])[::-1]  # from the top, so that nothing above the highest score is exactly 0
-        return np.append(whole, 0.0)[np.concatenate([[0], last + 1])]
-
-    return np.append(-np.inf, score[last]), above(hits), above(mass - hits)
+def _counts_above(rows: ScoredRows) -> tuple[Array, Array, Array]:
+    """Distinct scores with −inf before them, and the weight of each class above each of them."""
+    score = rows.scores[0]
+    cuts = np.append(-np.inf, np.unique(score))
+    sides = (rows.positive, ~rows.positive)
+    tp, fp = (ClassScores.of(score[side], rows.weight[side]).counts(cuts)[0] for side in sides)
+    return cuts, tp, fp
 
 
 @dataclass(eq=False, repr=False)
@@ -37,11 +31,11 @@ class CostCurveDisplay(ScoreDisplay):
     """Cost curves of Drummond and Holte: the expected cost of a classifier whatever the costs and class sizes.
 
     The probability-cost of the positive class, from 0 to 1, is its share of the cost if
-    all rows were predicted wrongly: p₊·C₊/(p₊·C₊ + p₋·C₋), with the share p and the cost C
-    of an error of each class. Over it the normalised expected cost of a threshold is the
-    straight line from its false positive rate to its false negative rate. The curve is
-    the lowest of all these lines, drawn beside the classifiers that predict one class for
-    every row. Make one with `from_estimator` or `from_predictions`.
+    all rows were predicted wrongly: p₊·C₊/(p₊·C₊ + p₋·C₋), where p is the share of a class
+    and C the cost of an error in it. Plotted over it, the normalised expected cost of a
+    threshold is the straight line from its false positive rate to its false negative rate.
+    The curve is the lowest of all these lines, and is compared with the classifiers that
+    predict one class for every row. Make one with `from_estimator` or `from_predictions`.
 
     Parameters
     ----------
@@ -54,15 +48,9 @@ class CostCurveDisplay(ScoreDisplay):
         False positive and false negative rate at `threshold`.
     threshold : float or None, default=None
         The classifier's own threshold.
-    labels : tuple or None, default=None
-        The labels (negative, positive).
-    name : str or None, default=None
-        For the legend.
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
     line_ : matplotlib Line2D
     threshold_line_ : matplotlib Line2D or None
 
@@ -84,7 +72,7 @@ class CostCurveDisplay(ScoreDisplay):
     thresholds: Array
     rates: tuple[float, float] | None = None
     threshold: float | None = None
-    labels: tuple[Any, Any] | None = None
+    labels: tuple[object, object] | None = None
     name: str | None = None
 
     _subject = "the cost curve"
@@ -103,7 +91,7 @@ class CostCurveDisplay(ScoreDisplay):
             threshold = source.threshold
         if threshold is not None and (not isinstance(threshold, Real) or not np.isfinite(float(threshold))):
             raise ValueError(f"threshold={threshold!r} must be a finite number, or None.")
-        cuts, tp, fp = _counts(rows.scores[0], rows.positive, rows.weight)
+        cuts, tp, fp = _counts_above(rows)
         fnr, fpr = 1.0 - tp / tp[0], fp / fp[0]
         corners, cost, best = _lower_envelope(fpr[::-1], fnr[::-1])
         rates = None
@@ -112,7 +100,7 @@ class CostCurveDisplay(ScoreDisplay):
             threshold, rates = float(threshold), (float(fpr[place]), float(fnr[place]))
         return cls(corners, cost, cuts[::-1][best], rates, threshold, rows.labels)
 
-    def _draw(self, name: str | None, **kwargs: Any) -> None:
+    def _draw(self, name: str | None, kwargs: Style) -> None:
         ax, ends = self.ax_, np.array([0.0, 1.0])
         highest = 0.0 if not has_label(ax, "always negative") else ax.get_ylim()[1]
         reference(ax, ends, ends, NEGATIVE, "always negative")
@@ -127,17 +115,17 @@ class CostCurveDisplay(ScoreDisplay):
             )
         of = "" if self.labels is None else f" {self.labels[1]}"
         ax.set(xlabel=f"Probability-cost of the positive class{of}", ylabel="Normalised expected cost")
-        # Above one half even a coin is better: only a classifier's own line may need the room.
+        # Above one half even tossing a coin is better: only a classifier's own line may need the room.
         needed = min(1.0, 1.06 * max((0.5, *(self.rates or ()))))
         ax.set(xlim=(0.0, 1.0), ylim=(0.0, max(needed, highest)))
         legend_above(ax)
 
 
 def _lower_envelope(fpr: Array, fnr: Array) -> tuple[Array, Array, Index]:
-    """Corners of the lowest of the lines fpr + x·(fnr − fpr) on [0, 1], and the line between two corners.
+    """Corners of the lowest of the lines fpr + x·(fnr − fpr) on [0, 1], and which line is lowest between them.
 
-    The lines that take part are the corners of the lower left hull of the points
-    (fpr, fnr), which are given with fpr ascending and fnr descending.
+    These lines belong to the corners of the lower left hull of the points (fpr, fnr), which
+    must come with fpr ascending and fnr descending.
     """
     # Only where a step down ends and a step to the right begins can be a corner: few points, if a class is rare.
     ends_down, begins_right = np.diff(fnr, prepend=2.0) < 0, np.diff(fpr, append=2.0) > 0
@@ -153,10 +141,10 @@ def _lower_envelope(fpr: Array, fnr: Array) -> tuple[Array, Array, Index]:
     best = np.array(hull, dtype=np.intp)
     right, down = np.diff(fpr[best]), -np.diff(fnr[best])
     corners = np.concatenate([[0.0], right / (right + down), [1.0]])
-    # A line that is best at an end only (all rows predicted alike, and no better there) has no stretch of its own.
-    stretch = np.flatnonzero(np.diff(corners) > 0)
-    best = best[stretch]
-    corners = np.append(corners[stretch], 1.0)
+    # A line that is best at an end only (all rows are predicted alike) is lowest on no interval.
+    kept = np.flatnonzero(np.diff(corners) > 0)
+    best = best[kept]
+    corners = np.append(corners[kept], 1.0)
     line = np.append(best, best[-1])
     return corners, fpr[line] * (1.0 - corners) + fnr[line] * corners, best
 
@@ -165,8 +153,8 @@ def _lower_envelope(fpr: Array, fnr: Array) -> tuple[Array, Array, Index]:
 class DecisionCurveDisplay(ProbabilityDisplay):
     """Decision curve: the net benefit of acting on predicted probabilities above a threshold.
 
-    Net benefit is tp/n − fp/n · t/(1 − t): hits, less false alarms at the odds of the
-    threshold t at which one would just act. It depends on the class sizes, which must be
+    Net benefit is tp/n − fp/n · t/(1 − t): the hits minus the false alarms, which are weighted
+    by the odds of the threshold t above which one would act. It depends on the class sizes, which must be
     those of the population, and is compared with acting on all rows and on none. Make one
     with `from_estimator` or `from_predictions`.
 
@@ -176,15 +164,9 @@ class DecisionCurveDisplay(ProbabilityDisplay):
     net_benefit, treat_all : ndarray of shape (n_thresholds,)
     prevalence : float
         Share of the positive class.
-    labels : tuple or None, default=None
-        The labels (negative, positive).
-    name : str or None, default=None
-        For the legend.
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
     line_ : matplotlib Line2D
 
     References
@@ -206,7 +188,7 @@ class DecisionCurveDisplay(ProbabilityDisplay):
     net_benefit: Array
     treat_all: Array
     prevalence: float
-    labels: tuple[Any, Any] | None = None
+    labels: tuple[object, object] | None = None
     name: str | None = None
 
     _subject = "the decision curve"
@@ -220,17 +202,16 @@ class DecisionCurveDisplay(ProbabilityDisplay):
     def _compute(
         cls, rows: ScoredRows, source: ScoreSource, *, thresholds: ArrayLike | None = None
     ) -> DecisionCurveDisplay:
-        prob, positive, weight = rows.scores[0], rows.positive, rows.weight
-        total = float(weight.sum())
-        prevalence = float(weight[positive].sum()) / total
-        grid = _threshold_grid(thresholds, prob[positive], weight[positive], prevalence)
-        cuts, tp, fp = _counts(prob, positive, weight)
+        cuts, tp, fp = _counts_above(rows)
+        total = float(rows.weight.sum())
+        prevalence = float(rows.weight[rows.positive].sum()) / total
+        grid = _threshold_grid(thresholds, rows, prevalence)
         place = np.searchsorted(cuts, grid, side="right") - 1
         odds = grid / (1.0 - grid)
         benefit = (tp[place] - fp[place] * odds) / total
         return cls(grid, benefit, prevalence - (1.0 - prevalence) * odds, prevalence, rows.labels)
 
-    def _draw(self, name: str | None, **kwargs: Any) -> None:
+    def _draw(self, name: str | None, kwargs: Style) -> None:
         ax = self.ax_
         first = not has_label(ax, "act on all")
         reference(ax, self.thresholds, self.treat_all, POSITIVE, "act on all")
@@ -247,17 +228,16 @@ class DecisionCurveDisplay(ProbabilityDisplay):
         legend_above(ax)
 
 
-def _threshold_grid(given: ArrayLike | None, of_positives: Array, weight: Array, prevalence: float) -> Array:
-    """Given thresholds, or some hundreds up to where all but 2 % of the positives are below."""
+def _threshold_grid(given: ArrayLike | None, rows: ScoredRows, prevalence: float) -> Array:
+    """The given thresholds, or 401 of them up to where 98 % of the positives are below."""
     if given is None:
-        order = np.argsort(of_positives)
-        reached = np.cumsum(weight[order]) / weight.sum()
-        top = of_positives[order][min(int(np.searchsorted(reached, 0.98)), order.size - 1)]
-        return np.linspace(0.0, min(0.99, max(1.1 * float(top), 3.0 * prevalence)), 401)
+        positives = ClassScores.of(rows.scores[0][rows.positive], rows.weight[rows.positive])
+        top = float(positives.quantiles(0.98)[0])
+        return np.linspace(0.0, min(0.99, max(1.1 * top, 3.0 * prevalence)), 401)
     try:
         grid = np.unique(np.asarray(given, dtype=np.float64))
     except (TypeError, ValueError):
         grid = np.empty(0)
     if grid.size == 0 or not (grid >= 0).all() or not (grid < 1).all():
-        raise ValueError("thresholds must hold numbers from 0 to below 1: the odds of 1 are infinite.")
+        raise ValueError("thresholds must be numbers from 0 to below 1: the odds of 1 are infinite.")
     return grid

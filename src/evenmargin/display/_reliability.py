@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._util.typing import Array
-from ._axes import hide_frame, legend_above, next_color, reference, style
-from ._base import Option, ProbabilityDisplay, ScoreSource, of_class
-from ._rows import ScoredRows
+from ._axes import Style, hide_frame, legend_above, next_color, reference, style
+from ._base import Option, ProbabilityDisplay, ScoredRows, ScoreSource, of_class
 from .calibration import calibration_bins
 from .colours import GREY
 
@@ -28,7 +27,7 @@ class ReliabilityDisplay(ProbabilityDisplay):
     """Reliability diagram: how often the positive class occurs where it is predicted with some probability.
 
     Bins are quantiles in which both classes count the same, so that they are narrow
-    where the rare class is, and neighbours are joined until each holds enough
+    where the rare class is, and neighbours are joined until each contains enough
     positives. Each has a Wilson interval of 95 %, with weights as counts. Below is a
     histogram of all predictions. Make one with `from_estimator` or `from_predictions`.
 
@@ -46,15 +45,10 @@ class ReliabilityDisplay(ProbabilityDisplay):
         Expected calibration error: the mean of |prob_true − prob_pred| over rows.
     brier : float
         Mean squared difference of predictions and outcomes.
-    labels : tuple or None, default=None
-        The labels (negative, positive).
-    name : str or None, default=None
-        For the legend.
 
     Attributes
     ----------
-    ax_, hist_ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
+    hist_ax_ : matplotlib Axes
     line_ : matplotlib Line2D
     intervals_ : matplotlib LineCollection
 
@@ -82,13 +76,13 @@ class ReliabilityDisplay(ProbabilityDisplay):
     sample_weight: Array
     ece: float
     brier: float
-    labels: tuple[Any, Any] | None = None
+    labels: tuple[object, object] | None = None
     name: str | None = None
 
     _subject = "the reliability diagram"
     _options = {
         "n_bins": Option(10, "int", "Bins at most."),
-        "min_positives": Option(5, "float", "Weight of positives that each bin must hold."),
+        "min_positives": Option(5, "float", "Weight of positives that each bin must contain."),
     }
     _plot_options = {"ref_line": Option(True, "bool", "Whether to draw the diagonal.")}
 
@@ -104,7 +98,7 @@ class ReliabilityDisplay(ProbabilityDisplay):
         bins = calibration_bins(prob, rows.positive, weight, int(n_bins), float(min_positives))
         return cls(*bins[:5], prob, weight, bins.ece, bins.brier, rows.labels)
 
-    def _draw(self, name: str | None, *, ref_line: bool = True, **kwargs: Any) -> None:
+    def _draw(self, name: str | None, kwargs: Style, *, ref_line: bool = True) -> None:
         ax, color = self.ax_, next_color(self.ax_)
         first = not any(line.get_linestyle() == "-" for line in ax.lines)
         if ref_line:
@@ -134,7 +128,7 @@ class ReliabilityDisplay(ProbabilityDisplay):
 
 
 def _append_below(ax: Axes) -> Axes:
-    """Axes below the given ones, in a part of their room, with a logarithmic scale: most predictions are near 0."""
+    """Axes in the lower part of these, with a logarithmic scale, since most predictions are near 0."""
     spec = ax.get_subplotspec()
     if spec is not None:
         grid = spec.subgridspec(2, 1, height_ratios=(4, 1), hspace=0.08)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from .._util.typing import Array
 
-__all__ = ["SearchResults", "as_numbers", "score_title", "value_key"]
+__all__ = ["Results", "SearchResults", "as_numbers", "score_title", "value_key"]
+
+Results: TypeAlias = BaseEstimator | Mapping[str, Any]  # a fitted search, or its results as a dict or frame
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class SearchResults:
     chosen: int | None
 
     @classmethod
-    def of(cls, search_or_results: Any, score: str | None) -> SearchResults:
+    def of(cls, search_or_results: Results, score: str | None) -> SearchResults:
         columns = _columns(search_or_results)
         known = [name.removeprefix("mean_test_") for name in columns if name.startswith("mean_test_")]
         if not known:
@@ -46,7 +49,7 @@ class SearchResults:
         return cls(_candidates(columns), means, score, columns, title, chosen)
 
     def splits(self, kind: str) -> Any:
-        """Scores of each candidate in each fold; only their means where the results hold no folds."""
+        """Scores of each candidate in each fold; only their means if the results have no folds."""
         found: list[Array] = []
         while (name := f"split{len(found)}_{kind}_{self.score}") in self.columns:
             found.append(np.asarray(self.columns[name], dtype=np.float64))
@@ -56,7 +59,7 @@ class SearchResults:
         return None if mean is None else np.asarray(mean, dtype=np.float64)[:, None]
 
     def along(self, param: str, fixed: dict[str, Any]) -> list[int]:
-        """The candidates that differ from the best one in `param` only, one for each value of it."""
+        """The candidates that differ from the best one only in `param`, one for each value of it."""
         for name in (param, *fixed):
             self.values(name)
         if param in fixed:
@@ -79,7 +82,7 @@ class SearchResults:
         return sorted(found.values())
 
     def values(self, name: str) -> dict[Hashable, Any]:
-        """The values of a parameter that were tried, by their key, ascending if they are numbers."""
+        """The tried values of a parameter by their keys, ascending if they are numbers."""
         seen: dict[Hashable, Any] = {}
         for candidate in self.candidates:
             if name in candidate:
@@ -92,18 +95,14 @@ class SearchResults:
         return dict(sorted(seen.items(), key=lambda item: float(item[1])))
 
 
-def value_key(value: Any) -> Hashable:
-    """Equal for equal values, 1 and 1.0 but not True; arrays and the like go by how they are written."""
+def value_key(value: object) -> Hashable:
+    """A key that is equal for equal values: for 1 and 1.0, but not for True; others, such as arrays, by their repr."""
     if isinstance(value, bool | np.bool_):
         return bool, bool(value)
-    try:
-        hash(value)
-    except TypeError:
-        return repr(value)
-    return value
+    return value if isinstance(value, Hashable) else repr(value)
 
 
-def _columns(search_or_results: Any) -> dict[str, Any]:
+def _columns(search_or_results: Results) -> dict[str, Any]:
     results = getattr(search_or_results, "cv_results_", search_or_results)
     if isinstance(results, Mapping):
         return dict(results)
@@ -127,11 +126,11 @@ def _candidates(columns: dict[str, Any]) -> list[dict[str, Any]]:
     return [{name: column[k] for name, column in named.items() if not _missing(column[k])} for k in range(n)]
 
 
-def _missing(value: Any) -> bool:
+def _missing(value: object) -> bool:
     return value is np.ma.masked or (isinstance(value, float) and math.isnan(value))
 
 
-def as_numbers(values: Any) -> Array | None:
+def as_numbers(values: Iterable[Any]) -> Array | None:
     """The values as an array, if all are finite numbers."""
     if all(isinstance(value, Real | np.number) and not isinstance(value, bool | np.bool_) for value in values):
         numbers = np.asarray(list(values), dtype=np.float64)
@@ -140,9 +139,8 @@ def as_numbers(values: Any) -> Array | None:
 
 
 def score_title(score: str, negated: bool = False) -> str:
-    """A score's name as a reader would write it."""
+    """The name of a score for an axis."""
     if negated:
         score = score.removeprefix("neg_")
     words = score.replace("neg_", "negative ").replace("_", " ")
-    words = (words[:1].upper() + words[1:]).replace("Roc auc", "ROC-AUC").replace("Gmean", "G-mean")
-    return words
+    return (words[:1].upper() + words[1:]).replace("Roc auc", "ROC-AUC").replace("Gmean", "G-mean")

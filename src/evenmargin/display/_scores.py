@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy.sparse import eye_array, issparse
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
@@ -17,15 +18,15 @@ from .._input.checks import check_is_fitted
 from .._util.typing import Array, MatrixLike
 from ..operating.responses import before_and_after, unadjusted_threshold
 from ..zsvm import ZAdjustedClassifier, split_decision, unfrozen
-from ._axes import has_label, legend_above, style
-from ._base import REQUIRED, ROWS, Option, ScoreDisplay, ScoreSource
-from ._rows import ScoredRows
+from ._axes import Style, has_label, legend_above, style
+from ._base import REQUIRED, ROWS, Option, ScoreDisplay, ScoredRows, ScoreSource
 from .colours import BLACK, NEGATIVE, POSITIVE
 from .ranges import typical_range
 
 __all__ = ["BoundaryDistanceDisplay", "ScoreHistogramDisplay"]
 
 _UNIT = "Mean score, boundary at 0"
+Thresholds: TypeAlias = ArrayLike | Mapping[str, float] | None
 
 
 @dataclass(eq=False, repr=False)
@@ -40,18 +41,14 @@ class BoundaryDistanceDisplay(ScoreDisplay):
     Parameters
     ----------
     before, after : tuple of two floats
-        Mean distance of the negative and of the positive class; above 0 is the positive side.
+        Mean distance of the negative and of the positive class; the positive side is above 0.
     labels : tuple
         The labels (negative, positive).
     unit : str, default="Mean score, boundary at 0"
         The label of the axis.
-    name : str or None, default=None
-        Below the bars.
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
     bars_ : tuple of two matplotlib BarContainer
         Of the negative and of the positive class: before, after.
 
@@ -66,7 +63,7 @@ class BoundaryDistanceDisplay(ScoreDisplay):
 
     before: tuple[float, float]
     after: tuple[float, float]
-    labels: tuple[Any, Any]
+    labels: tuple[object, object]
     unit: str = _UNIT
     name: str | None = None
 
@@ -78,7 +75,8 @@ class BoundaryDistanceDisplay(ScoreDisplay):
         "before": Option(REQUIRED, ROWS, "Scores with the boundary at 0, above it for the positive class."),
         "after": Option(REQUIRED, ROWS, "Such scores after the adjustment."),
     }
-    _asked = {
+    _asked = {}
+    _own = {
         "geometric": Option(
             None, "bool or None",
             "Whether to divide scores by the length of w, before and after the adjustment,\nso that they are distances "
@@ -88,8 +86,8 @@ class BoundaryDistanceDisplay(ScoreDisplay):
     }  # fmt: skip
 
     @classmethod
-    def _source(  # type: ignore[override]  # its only option is another one
-        cls, estimator: BaseEstimator, X: MatrixLike, *, geometric: bool | None = None
+    def _source(
+        cls, estimator: BaseEstimator, X: MatrixLike, *, geometric: bool | None = None, **asked: object
     ) -> ScoreSource:
         if not isinstance(estimator, ZAdjustedClassifier):
             raise ValueError(
@@ -113,7 +111,7 @@ class BoundaryDistanceDisplay(ScoreDisplay):
         )
         return cls((negative[0], positive[0]), (negative[1], positive[1]), rows.labels, source.unit or _UNIT)
 
-    def _draw(self, name: str | None, **kwargs: Any) -> None:
+    def _draw(self, name: str | None, kwargs: Style) -> None:
         ax = self.ax_
         others = [tick.get_text() for tick in ax.get_xticklabels()] if ax.containers else []
         start = 2.4 * (len(others) // 2)
@@ -141,7 +139,7 @@ def _short(value: float) -> str:
     return f"{value:.2g}".replace("-", "−")
 
 
-def _machine(model: ZAdjustedClassifier) -> Any:
+def _machine(model: ZAdjustedClassifier) -> BaseEstimator:
     machine = unfrozen(model.estimator_)
     while isinstance(machine, Pipeline):
         machine = unfrozen(machine.steps[-1][1])
@@ -151,9 +149,9 @@ def _machine(model: ZAdjustedClassifier) -> Any:
 def _lengths(model: ZAdjustedClassifier) -> tuple[float, float] | None:
     """‖w‖ before and after, or None for a machine without coefficients or support vectors.
 
-    With w = a·up + b·down, up = Σ max(c_j, 0) φ(x_j) and down likewise, ‖w‖² is
-    Σ_j (a·max(c_j, 0) + b·min(c_j, 0)) · w·φ(x_j): the parts of the scores of the
-    support vectors themselves are all it takes.
+    With w = a·up + b·down, up = Σ max(c_j, 0) φ(x_j) and down = Σ min(c_j, 0) φ(x_j), ‖w‖² is
+    Σ_j (a·max(c_j, 0) + b·min(c_j, 0)) · w·φ(x_j): it needs only the two parts of the scores of
+    the support vectors.
     """
     machine = _machine(model)
     z = getattr(model, "z_", 1.0)
@@ -176,8 +174,8 @@ def _lengths(model: ZAdjustedClassifier) -> tuple[float, float] | None:
     return (squares[0] ** 0.5, squares[1] ** 0.5) if min(squares) > 0 else None
 
 
-def _split(machine: BaseEstimator, rows: Any) -> tuple[Array, Array]:
-    """The two parts of the scores of rows, which get the names of the columns that the machine was fitted on."""
+def _split(machine: BaseEstimator, rows: MatrixLike) -> tuple[Array, Array]:
+    """The two parts of the scores of rows, as a frame if the machine was fitted on one."""
     names = getattr(machine, "feature_names_in_", None)
     if names is not None:
         rows = pd.DataFrame(rows.toarray() if issparse(rows) else to_host(rows), columns=names)
@@ -186,16 +184,16 @@ def _split(machine: BaseEstimator, rows: Any) -> tuple[Array, Array]:
 
 @dataclass(eq=False, repr=False)
 class ScoreHistogramDisplay(ScoreDisplay):
-    """Histograms of the scores of the two classes, each with area 1, so that the rare one is seen.
+    """Histograms of the scores of the two classes, each with area 1, so that the rare class is visible.
 
     Make one with `from_estimator` or `from_predictions`.
 
     Parameters
     ----------
     edges : ndarray of shape (n_bins + 1,)
-        Of the bins, the same for both classes; they leave outliers out.
+        Of the bins, the same for both classes; outliers lie beyond them.
     densities : tuple of two ndarrays of shape (n_bins,)
-        Of the negative and of the positive class: their share in a bin over its width.
+        Of the negative and of the positive class: the share in a bin divided by its width.
     totals : tuple of two floats
         Weight of each class.
     labels : tuple
@@ -204,15 +202,11 @@ class ScoreHistogramDisplay(ScoreDisplay):
         Lines to draw.
     score_name : str, default="Score"
         The label of the axis.
-    name : str or None, default=None
-        Title of the legend.
 
     Attributes
     ----------
     outside : tuple of two floats
         The share of each class beyond the bins.
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
     patches_ : tuple of two matplotlib StepPatch
     threshold_lines_ : list of matplotlib Line2D
 
@@ -229,7 +223,7 @@ class ScoreHistogramDisplay(ScoreDisplay):
     edges: Array
     densities: tuple[Array, Array]
     totals: tuple[float, float]
-    labels: tuple[Any, Any]
+    labels: tuple[object, object]
     thresholds: dict[str, float] = field(default_factory=dict)
     score_name: str = "Score"
     name: str | None = None
@@ -258,7 +252,7 @@ class ScoreHistogramDisplay(ScoreDisplay):
 
     @classmethod
     def _compute(
-        cls, rows: ScoredRows, source: ScoreSource, *, bins: int = 30, thresholds: Any = None
+        cls, rows: ScoredRows, source: ScoreSource, *, bins: int = 30, thresholds: Thresholds = None
     ) -> ScoreHistogramDisplay:
         if not isinstance(bins, int | np.integer) or bins < 1:
             raise ValueError(f"bins={bins!r} must be a whole number from 1.")
@@ -281,7 +275,7 @@ class ScoreHistogramDisplay(ScoreDisplay):
         }[source.method]  # fmt: skip
         return cls(edges, (densities[0], densities[1]), (totals[0], totals[1]), rows.labels, lines, axis)
 
-    def _draw(self, name: str | None, **kwargs: Any) -> None:
+    def _draw(self, name: str | None, kwargs: Style) -> None:
         ax, patches = self.ax_, []
         for side, color in enumerate((NEGATIVE, POSITIVE)):
             beyond = f", {self.outside[side]:.1%} beyond" if self.outside[side] > 5e-4 else ""
@@ -303,19 +297,19 @@ class ScoreHistogramDisplay(ScoreDisplay):
         legend_above(ax, title=name)
 
 
-def _lines(thresholds: Any) -> dict[str, float]:
-    """Named thresholds, all of them finite."""
+def _lines(thresholds: Thresholds) -> dict[str, float]:
+    """Finite thresholds by name."""
     if thresholds is None:
         return {}
     try:
         if isinstance(thresholds, Mapping):
             named = {str(label): float(value) for label, value in thresholds.items()}
         else:
-            values = np.atleast_1d(np.asarray(thresholds, dtype=np.float64)).ravel().tolist()
-            prefix = "threshold" if len(values) == 1 else "threshold "
-            named = {prefix + ("" if len(values) == 1 else str(k + 1)): value for k, value in enumerate(values)}
+            values = np.ravel(np.asarray(thresholds, dtype=np.float64)).tolist()
+            names = ["threshold"] if len(values) == 1 else [f"threshold {k + 1}" for k in range(len(values))]
+            named = dict(zip(names, values, strict=True))
         if np.isfinite(list(named.values())).all():
             return named
     except (TypeError, ValueError):
         pass
-    raise ValueError(f"thresholds={thresholds!r} must be a finite number, some of them, or a dict of them by name.")
+    raise ValueError(f"thresholds={thresholds!r} must be a finite number, a list of them, or a dict of them by name.")

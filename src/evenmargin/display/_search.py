@@ -11,13 +11,14 @@ import numpy as np
 from sklearn import model_selection
 
 from .._util.typing import Array
-from ._axes import check_matplotlib, get_axes, legend_above
-from ._results import SearchResults, as_numbers, score_title, value_key
+from ._axes import Style, check_matplotlib, get_axes, legend_above
+from ._results import Results, SearchResults, as_numbers, score_title, value_key
 from .colours import GREEN, GREY, POSITIVE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.colors import Colormap
 
 __all__ = ["HeatMapDisplay", "LearningCurveDisplay", "ValidationCurveDisplay"]
 
@@ -26,8 +27,8 @@ _LOG = 30.0  # values that span more than this factor are drawn on a logarithmic
 _MANY = 120  # more cells than this have no numbers in them
 
 
-def _restyle(display: LearningCurveDisplay | ValidationCurveDisplay, kwargs: dict[str, Any]) -> None:
-    """Our colours, names and legend for scikit-learn's two curve displays, where nothing else was asked for."""
+def _restyle(display: LearningCurveDisplay | ValidationCurveDisplay, kwargs: Style) -> None:
+    """Our colours, names and legend for scikit-learn's two curve displays, unless the user chose others."""
     names = {"Train": ("training", GREY), "Test": ("validation", GREEN)}
     of_line, of_band = set(kwargs.get("line_kw") or {}), set(kwargs.get("fill_between_kw") or {})
     lines = display.lines_ or []
@@ -64,8 +65,8 @@ class LearningCurveDisplay(model_selection.LearningCurveDisplay):
     (2, 5)
     """
 
-    def plot(self, ax: Axes | None = None, **kwargs: Any) -> LearningCurveDisplay:
-        """Draw the curves, on a new figure without `ax`; other arguments are those of scikit-learn's `plot`."""
+    def plot(self, ax: Axes | None = None, **kwargs: object) -> LearningCurveDisplay:
+        """Draw the curves, on a new figure if `ax` is None; other arguments are those of scikit-learn's `plot`."""
         super().plot(get_axes(ax), **kwargs)
         _restyle(self, kwargs)
         self.ax_.set_xlabel("Training rows")
@@ -73,9 +74,9 @@ class LearningCurveDisplay(model_selection.LearningCurveDisplay):
 
 
 class ValidationCurveDisplay(model_selection.ValidationCurveDisplay):
-    """Scores over one parameter: scikit-learn's display, also from a search that is finished.
+    """Scores over one parameter: scikit-learn's display, also for a finished search.
 
-    The best validation score is ringed. Values that are not numbers are evenly spaced.
+    A ring marks the best validation score. Values that are not numbers are evenly spaced.
 
     See Also
     --------
@@ -102,15 +103,15 @@ class ValidationCurveDisplay(model_selection.ValidationCurveDisplay):
     train_scores: Any
     test_scores: Any
 
-    def plot(self, ax: Axes | None = None, **kwargs: Any) -> ValidationCurveDisplay:
-        """Draw the curves, on a new figure without `ax`; other arguments are those of scikit-learn's `plot`."""
+    def plot(self, ax: Axes | None = None, **kwargs: object) -> ValidationCurveDisplay:
+        """Draw the curves, on a new figure if `ax` is None; other arguments are those of scikit-learn's `plot`."""
         ax = get_axes(ax)
         if self.train_scores is None:
             kwargs = {**kwargs, "score_type": "test"}
         values, train = self.param_range, self.train_scores
         numbers = as_numbers(values)
         places = np.arange(len(values), dtype=np.float64) if numbers is None else numbers
-        # scikit-learn's own plot needs numbers and scores of both kinds; the given values are restored below.
+        # scikit-learn's own plot needs numbers and scores of both kinds; the true values are restored below.
         self.param_range = places
         self.train_scores = np.full_like(self.test_scores, np.nan) if train is None else train
         try:
@@ -122,22 +123,22 @@ class ValidationCurveDisplay(model_selection.ValidationCurveDisplay):
         self._ring(places, kwargs)
         return self
 
-    def _ring(self, places: Array, kwargs: dict[str, Any]) -> None:
+    def _ring(self, places: Array, kwargs: Style) -> None:
+        """Mark the best validation score."""
         means = self.test_scores.mean(axis=1)
         self.best_ = None
         if not self.lines_ or kwargs.get("score_type", "both") == "train" or np.isnan(means).all():
             return
         best = int(np.nanargmax(means))
         height = -means[best] if kwargs.get("negate_score", False) else means[best]
-        (self.best_,) = self.ax_.plot(
-            places[best], height, "o", markersize=10, markerfacecolor="none", markeredgewidth=1.4,
-            markeredgecolor=self.lines_[-1].get_color(),
-        )  # fmt: skip
+        ring = {"markersize": 10, "markerfacecolor": "none", "markeredgewidth": 1.4}
+        color = self.lines_[-1].get_color()
+        (self.best_,) = self.ax_.plot(places[best], height, "o", markeredgecolor=color, **ring)
 
     @classmethod
     def from_cv_results(
-        cls, search_or_results: Any, param: str, *, score: str | None = None, fixed: Mapping[str, Any] | None = None,
-        ax: Axes | None = None, **kwargs: Any,
+        cls, search_or_results: Results, param: str, *, score: str | None = None,
+        fixed: Mapping[str, object] | None = None, ax: Axes | None = None, **kwargs: object,
     ) -> ValidationCurveDisplay:  # fmt: skip
         """Draw one parameter of a finished search, the others at their best values.
 
@@ -148,9 +149,9 @@ class ValidationCurveDisplay(model_selection.ValidationCurveDisplay):
         param : str
             Its name in the search.
         score : str, default=None
-            Which score, if there are several; None: the one the search refits by, or the only one.
+            Which score, if there are several; if None, the one that the search refits by, or the only one.
         fixed : dict, default=None
-            Values for other parameters; the rest take those of the best candidate that has them.
+            Values of other parameters; the rest take those of the best candidate that has these.
         ax : matplotlib Axes, default=None
         **kwargs : dict
             For `plot`.
@@ -158,7 +159,7 @@ class ValidationCurveDisplay(model_selection.ValidationCurveDisplay):
         Returns
         -------
         ValidationCurveDisplay
-            With a band of training scores where the search had ``return_train_score=True``.
+            With a band of training scores if the search had ``return_train_score=True``.
         """
         check_matplotlib()
         results = SearchResults.of(search_or_results, score)
@@ -173,7 +174,7 @@ class ValidationCurveDisplay(model_selection.ValidationCurveDisplay):
             param_range=values,
             train_scores=None if train is None else train[order],
             test_scores=results.splits("test")[order],
-            score_name=score_title(results.title, kwargs.get("negate_score", False)),
+            score_name=score_title(results.title, bool(kwargs.get("negate_score", False))),
         )
         return display.plot(ax, **kwargs)
 
@@ -189,7 +190,7 @@ class HeatMapDisplay:
     x_values, y_values : list
         The parameters' values, ascending if they are numbers.
     scores : ndarray of shape (len(y_values), len(x_values))
-        NaN where the search tried nothing.
+        NaN for pairs of values that the search did not try.
     x_name, y_name : str
     score_name : str, default="Score"
 
@@ -201,7 +202,7 @@ class HeatMapDisplay:
     figure_ : matplotlib Figure
     im_ : matplotlib AxesImage
     text_ : list of matplotlib Text
-        The scores in the cells, if these are few.
+        The scores in the cells, unless there are too many.
     best_ : matplotlib Rectangle
 
     Examples
@@ -230,7 +231,7 @@ class HeatMapDisplay:
         return int(row), int(column)
 
     def plot(
-        self, ax: Axes | None = None, *, cmap: Any = "viridis", colorbar: bool = True, **kwargs: Any
+        self, ax: Axes | None = None, *, cmap: str | Colormap = "viridis", colorbar: bool = True, **kwargs: object
     ) -> HeatMapDisplay:
         """Draw the map.
 
@@ -248,34 +249,29 @@ class HeatMapDisplay:
         self
         """
         self.ax_ = ax = get_axes(ax)
+        from matplotlib.patches import Rectangle
+
         self.figure_ = ax.figure
         finite = self.scores[np.isfinite(self.scores)]
-        # A few very bad cells must not take all the colours.
+        # A few very bad cells must not use up the range of colours.
         lowest, middle, highest = float(finite.min()), float(np.median(finite)), float(finite.max())
         floor = max(lowest, middle - 3.0 * (highest - middle)) if highest > middle else lowest
-        drawn = {"origin": "lower", "aspect": "auto", "cmap": cmap, "vmin": floor, "vmax": highest, **kwargs}
+        drawn: Style = {"origin": "lower", "aspect": "auto", "cmap": cmap, "vmin": floor, "vmax": highest, **kwargs}
         self.im_ = ax.imshow(self.scores, **drawn)
         ax.set_facecolor("#E5E5E5")
         if colorbar:
             extend = "min" if floor > lowest else "neither"
             self.figure_.colorbar(self.im_, ax=ax, label=self.score_name, extend=extend, pad=0.03)
-        self._write()
-        self._frame_best()
+        self._write_scores()
+        row, column = self.best
+        frame: Style = {"fill": False, "edgecolor": POSITIVE, "linewidth": 2.5, "clip_on": False, "zorder": 3}
+        self.best_ = ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **frame))
         _ticks(ax.xaxis, self.x_values, room=10)
         _ticks(ax.yaxis, self.y_values, room=14)
         ax.set(xlabel=self.x_name, ylabel=self.y_name)
         return self
 
-    def _frame_best(self) -> None:
-        from matplotlib.patches import Rectangle
-
-        row, column = self.best
-        self.best_ = Rectangle(
-            (column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor=POSITIVE, linewidth=2.5, clip_on=False, zorder=3
-        )
-        self.ax_.add_patch(self.best_)
-
-    def _write(self) -> None:
+    def _write_scores(self) -> None:
         self.text_ = []
         if self.scores.size > _MANY or self.scores.shape[1] > 12:
             return
@@ -286,13 +282,12 @@ class HeatMapDisplay:
                 red, green, blue, _ = self.im_.cmap(self.im_.norm(value))
                 color = "black" if 0.3 * red + 0.59 * green + 0.11 * blue > 0.5 else "white"
                 text = f"{value:.3f}" if abs(value) < 10 else f"{value:.3g}"
-                self.text_.append(
-                    self.ax_.text(column, row, text, ha="center", va="center", color=color, fontsize=size)
-                )
+                font: Style = {"ha": "center", "va": "center", "color": color, "fontsize": size}
+                self.text_.append(self.ax_.text(column, row, text, **font))
 
     @classmethod
     def from_cv_results(
-        cls, search_or_results: Any, x: str, y: str, *, score: str | None = None, reduce: str = "max",
+        cls, search_or_results: Results, x: str, y: str, *, score: str | None = None, reduce: str = "max",
         ax: Axes | None = None, **kwargs: Any,
     ) -> HeatMapDisplay:  # fmt: skip
         """Draw the scores of a finished search over two parameters.
@@ -336,6 +331,7 @@ class HeatMapDisplay:
 
 
 def _scale(ax: Axes, numbers: Array | None, values: Sequence[Any]) -> None:
+    """Choose a linear or logarithmic axis for numbers, and label other values."""
     if numbers is None:
         ax.set_xscale("linear")
         ax.set_xlim(-0.3, len(values) - 0.7)
@@ -343,7 +339,7 @@ def _scale(ax: Axes, numbers: Array | None, values: Sequence[Any]) -> None:
         return
     low, high = float(numbers.min()), float(numbers.max())
     if low > 0:
-        # Even steps up to some tens, such as 1, 2, …, 50 neighbours, read better as they are.
+        # Even steps, such as 1, 2, …, 50 neighbours, are easier to read on a linear axis.
         steps = np.diff(np.sort(numbers))
         log = high / low >= _LOG and float(steps.max()) > 3.0 * float(steps.min())
         ax.set_xscale("log" if log or (numbers.size == 2 and high / low >= _LOG) else "linear")
@@ -352,7 +348,7 @@ def _scale(ax: Axes, numbers: Array | None, values: Sequence[Any]) -> None:
 
 
 def _ticks(axis: Axis, values: list[Any], room: int) -> None:
-    """A label for every value, or for every second, third, … where there are more than `room`."""
+    """Label every value, or only every second, third, … if there are more than `room`."""
     from matplotlib.axis import XAxis
 
     places = list(range(0, len(values), -(-len(values) // room)))
@@ -376,7 +372,7 @@ def _short(number: float) -> str:
 
 
 def _power(number: float) -> str:
-    """3.2·10⁻⁴, with the first factor left out if it is 1."""
+    """A number such as 3.2·10⁻⁴, without the first factor if it is 1."""
     if number == 0:
         return "0"
     power = math.floor(math.log10(abs(number)) + 1e-9)

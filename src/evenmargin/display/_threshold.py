@@ -1,25 +1,23 @@
-"""Metrics over every threshold, or over every z, as the exact step functions that they are."""
+"""Metrics over every threshold, or over every z, drawn as exact step functions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from .._input.checks import check_is_fitted
 from .._util.typing import Array, MatrixLike
 from ..adjust import MetricCurve, best_threshold, best_z, metric_curve
-from ..metrics import METRICS, CostMatrix, FBeta, Metric, get_metric, precision, recall, specificity
+from ..metrics import METRICS, CostMatrix, FBeta, Metric, MetricLike, get_metric, precision, recall, specificity
 from ..operating.responses import score_method, scores_for
 from ..zsvm import ZAdjustedClassifier, parts_of_score
-from ._axes import legend_above, style
-from ._base import ROWS, Option, ScoreDisplay, ScoreSource
-from ._rows import ScoredRows
+from ._axes import Style, legend_above, style
+from ._base import ROWS, Option, ScoreDisplay, ScoredRows, ScoreSource
 from .colours import BLACK, GREY, NEGATIVE, OTHERS, POSITIVE
 from .ranges import class_quantile, typical_range
 
@@ -32,20 +30,21 @@ __all__ = ["ThresholdDisplay"]
 _LOG = 100.0  # a range of z that spans more than this factor is drawn on a logarithmic axis
 _DEFAULT = ("gmean", "sensitivity", "specificity")
 _NAMES = {"gmean": "G-mean", "f1": "F1", "mcc": "MCC"}
+Metrics: TypeAlias = MetricLike | Iterable[MetricLike] | Mapping[str, MetricLike]
 _COLORS = {"sensitivity": POSITIVE, "specificity": NEGATIVE, "G-mean": BLACK}
 
 
 _PARTS = {"sensitivity": recall, "specificity": specificity, "precision": precision}
 
 
-def _named(metrics: Any) -> dict[str, Any]:
-    """Metrics by the names they have in the legend."""
+def _named(metrics: Metrics) -> dict[str, Metric]:
+    """Metrics by their names in the legend."""
     if isinstance(metrics, Mapping):
         return {str(name): _metric(metric) for name, metric in metrics.items()}
-    if isinstance(metrics, str | np.ndarray) or callable(metrics) or _is_cost_matrix(metrics):
-        metrics = [metrics]
-    named: dict[str, Any] = {}
-    for given in metrics:
+    single = isinstance(metrics, str | np.ndarray) or callable(metrics) or _is_cost_matrix(metrics)
+    several: Any = [metrics] if single else metrics
+    named: dict[str, Metric] = {}
+    for given in several:
         metric = _metric(given)
         name = _name(given, metric)
         while name in named:
@@ -56,7 +55,7 @@ def _named(metrics: Any) -> dict[str, Any]:
     return named
 
 
-def _name(given: Any, metric: Any) -> str:
+def _name(given: object, metric: Metric) -> str:
     if isinstance(metric, CostMatrix):
         return "mean cost"
     if isinstance(metric, FBeta):
@@ -67,15 +66,15 @@ def _name(given: Any, metric: Any) -> str:
     return str(getattr(metric, "__name__", type(metric).__name__)).strip("_")
 
 
-def _is_cost_matrix(given: Any) -> bool:
+def _is_cost_matrix(given: object) -> bool:
     """Whether this is one matrix of numbers, and not a list of metrics."""
-    if not isinstance(given, list | tuple) or len(given) != 2:
+    try:
+        return np.asarray(given, dtype=np.float64).shape == (2, 2)
+    except (TypeError, ValueError):
         return False
-    costs = [cost for row in given if isinstance(row, list | tuple) for cost in row]
-    return len(costs) == 4 and not any(isinstance(cost, str | list | tuple) for cost in costs)
 
 
-def _metric(given: Any) -> Any:
+def _metric(given: MetricLike) -> Metric:
     if isinstance(given, str) and given in _PARTS:
         return _PARTS[given]
     try:
@@ -96,7 +95,7 @@ class ThresholdDisplay(ScoreDisplay):
     ----------
     curves : dict of str to MetricCurve
         Each metric as a step function: its breaks and one value more. Mean costs are
-        as they are paid, not negated.
+        positive numbers, not negated.
     kind : {"threshold", "z"}
         What the curves run over.
     at : float or None
@@ -106,17 +105,14 @@ class ThresholdDisplay(ScoreDisplay):
     values : dict of str to float
         The metrics at `at`.
     score_name : str, default="score"
-        What the threshold cuts, for the label of the axis.
+        The score that the threshold is for, in the label of the axis.
     costs : tuple of str, default=()
-        The curves that are costs, and have an axis of their own.
-    name : str or None, default=None
-        Title of the legend.
+        The curves that are costs and have an axis of their own.
 
     Attributes
     ----------
-    ax_, cost_ax_ : matplotlib Axes
-        `cost_ax_` is the axis of mean costs at the right, `ax_` if there is nothing else, or None.
-    figure_ : matplotlib Figure
+    cost_ax_ : matplotlib Axes or None
+        The axes of mean costs at the right; `ax_` if all curves are costs, None if there are none.
     lines_ : dict of str to matplotlib Line2D
     at_line_ : matplotlib Line2D or None
 
@@ -161,22 +157,23 @@ class ThresholdDisplay(ScoreDisplay):
         ),
         "at": Option(
             "best", "float, 'own', 'best' or None",
-            "What to mark: a threshold or z, that of the estimator, or the best here for the\nfirst metric.", "own",
+            "What to mark: a threshold or z, that of the estimator, or the best one here for the\nfirst metric.",
+            "own",
         ),
     }  # fmt: skip
 
     @classmethod
-    def _given(cls, pos_label: object, **scores: ArrayLike | None) -> ScoreSource:
+    def _given(cls, scores: dict[str, Any], pos_label: object) -> ScoreSource:
         score, p, q = scores.values()
         if (score is None) == (p is None) or (p is None) != (q is None):
-            raise ValueError("Give either y_score, for a threshold, or both p and q, for z.")
+            raise ValueError("Give either y_score (for thresholds) or both p and q (for z).")
         return ScoreSource({name: part for name, part in scores.items() if part is not None}, pos_label)
 
     @classmethod
     def _source(
         cls, estimator: BaseEstimator, X: MatrixLike, *, pos_label: object, response_method: str = "auto"
     ) -> ScoreSource:
-        """Of a ZAdjustedClassifier, the scores that it chose z or the threshold from."""
+        """The scores; of a ZAdjustedClassifier, those from which it chose z or the threshold."""
         if not isinstance(estimator, ZAdjustedClassifier):
             return super()._source(estimator, X, pos_label=pos_label, response_method=response_method)
         check_is_fitted(estimator)
@@ -195,7 +192,7 @@ class ThresholdDisplay(ScoreDisplay):
 
     @classmethod
     def _compute(
-        cls, rows: ScoredRows, source: ScoreSource, *, metrics: Any = _DEFAULT, at: float | str | None = "best"
+        cls, rows: ScoredRows, source: ScoreSource, *, metrics: Metrics = _DEFAULT, at: float | str | None = "best"
     ) -> ThresholdDisplay:
         named, parts = _named(metrics), rows.scores
         kind = "z" if len(parts) == 2 else "threshold"
@@ -210,14 +207,14 @@ class ThresholdDisplay(ScoreDisplay):
         values = {}
         if at is not None:
             # At a break: for z the value below it, for a threshold the one above.
-            side: Any = "left" if kind == "z" else "right"
+            side: Literal["left", "right"] = "left" if kind == "z" else "right"
             values = {label: float(c.values[np.searchsorted(c.breaks, at, side=side)]) for label, c in curves.items()}
             values = {label: value for label, value in values.items() if np.isfinite(value)}
         span = _z_span(rows, at) if kind == "z" else _span(rows, at)
         score_name = (source.method or "score").replace("predict_proba", "predicted probability").replace("_", " ")
         return cls(curves, kind, at, span, values, score_name, costs)
 
-    def _draw(self, name: str | None, **kwargs: Any) -> None:
+    def _draw(self, name: str | None, kwargs: Style) -> None:
         self.cost_ax_: Axes | None = None
         if self.costs:
             self.cost_ax_ = self.ax_ if len(self.costs) == len(self.curves) else self.ax_.twinx()

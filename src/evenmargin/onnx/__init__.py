@@ -2,8 +2,8 @@
 
     to_onnx       the model as an `onnx.ModelProto`
     export_onnx   the same in a file
-    check_onnx    whether onnxruntime says what the model says
-    onnx_inputs   rows as the arrays that onnxruntime is fed
+    check_onnx    whether onnxruntime predicts what the model predicts
+    onnx_inputs   rows as the arrays that onnxruntime takes
 
 What can be exported: `LinearSVM`, `KernelSVM` (but not with a precomputed kernel or a
 function), `ZAdjustedClassifier` around these or scikit-learn's `SVC` and `NuSVC`,
@@ -13,23 +13,24 @@ converters with skl2onnx, so that ``skl2onnx.to_onnx(pipeline, X)`` works.
 
 Inputs. A model that was fitted on an array has one input ``X`` of shape (n, d), float if
 it was fitted on float32, else double. A model that was fitted on a frame has an input of
-shape (n, 1) for each column, by its name. Numbers are double, NaN where they are
-missing; booleans are numbers, 0 and 1; dates are days since 1970-01-01 and spans of time
-are days; categories are strings, of which the empty one is missing (unless the training
-rows had the empty string as a category; then "(missing)" is). `onnx_inputs` does all that.
+shape (n, 1) for each column, with its name. Numbers are double, and NaN if they are
+missing; booleans are the numbers 0 and 1; dates are days since 1970-01-01 and spans of time
+are days; categories are strings, and the empty string stands for a missing value (or
+"(missing)", if the training rows had the empty string as a category). `onnx_inputs` makes
+these arrays.
 
 Outputs. ``label`` (n,), ``probabilities`` (n, k) where the model has them, and ``scores``
-as `decision_function` gives them: (n,) for two classes, (n, k) for more. An output whose
-name a column has already is called ``label_out`` and so on.
+as `decision_function` gives them: (n,) for two classes, (n, k) for more. If a column has
+the name of an output, the output is ``label_out`` and so on.
 
 Precision. The graph computes in double. It differs from a model that predicts in double by
 1e-8 of the largest score or less, and from one that predicts in float32 by the rounding
 of that model: `BOUND` of the largest score for the machines, `COMMITTEE_BOUND` for
-`EvenMarginClassifier` (of rows that it was fitted on; of new rows a tenth of that). Labels
-are the same but for rows that are as near to the boundary.
+`EvenMarginClassifier` (for rows that it was fitted on; a tenth of that for new rows). Labels
+may differ only for rows that are this close to the boundary.
 
-A graph does not refuse bad rows. Where `predict` would raise, for infinite or missing
-values, it gives some score.
+A graph does not refuse bad rows: for infinite or missing values, for which `predict` raises
+an error, it returns some score.
 """
 
 from __future__ import annotations

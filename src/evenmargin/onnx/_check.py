@@ -1,4 +1,4 @@
-"""Whether onnxruntime says what the model says."""
+"""Compare onnxruntime's outputs with the model's."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from .._device.arrays import to_host
 from .._util.typing import Array, MatrixLike
 from ..auto import EvenMarginClassifier
 from ._convert import need, onnx_inputs
+from ._graph import Proto
 from ._machines import unwrapped
 
 __all__ = ["BOUND", "COMMITTEE_BOUND", "PROBABILITY_BOUND", "Check", "check_onnx"]
@@ -35,15 +37,15 @@ class Check:
     wrong_labels : int
         Rows whose label differs.
     near_labels : int
-        How many of these are as near to the boundary as scores may differ.
+        How many of these are closer to the boundary than scores may differ.
     score_difference : float
         The largest difference of a score.
     largest_score : float
-        By size, of the model.
+        The largest absolute score of the model.
     probability_difference : float or None
         The largest difference of a probability; None if the model has none.
     bound : float
-        What scores may differ by, as a share of the largest.
+        How much scores may differ, as a share of the largest.
     """
 
     rows: int
@@ -56,13 +58,10 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether scores and probabilities are within bounds, and labels equal but for rows as near to the boundary."""
+        """Whether scores and probabilities are within bounds, and labels differ only next to the boundary."""
         scores = self.score_difference <= self.bound * self.largest_score
-        return (
-            scores
-            and self.wrong_labels == self.near_labels
-            and not (self.probability_difference or 0.0) > PROBABILITY_BOUND
-        )
+        probabilities = not (self.probability_difference or 0.0) > PROBABILITY_BOUND
+        return scores and probabilities and self.wrong_labels == self.near_labels
 
     def __str__(self) -> str:
         labels = "labels equal"
@@ -76,13 +75,14 @@ class Check:
         return text
 
 
-def check_onnx(exported: Any, model: Any, X: MatrixLike) -> Check:
-    """Run a graph with onnxruntime, and compare with the model.
+def check_onnx(exported: Proto | bytes | str | os.PathLike[str], model: BaseEstimator, X: MatrixLike) -> Check:
+    """Run a graph with onnxruntime, and compare its outputs with the model's.
 
     Parameters
     ----------
     exported : onnx.ModelProto, bytes, or path-like
-    model : the fitted estimator that was exported
+    model : estimator
+        The fitted estimator that was exported.
     X : DataFrame or array-like of shape (n_samples, n_features)
 
     Returns
@@ -108,7 +108,7 @@ def check_onnx(exported: Any, model: Any, X: MatrixLike) -> Check:
         exported = exported.SerializeToString()
     try:
         session = onnxruntime.InferenceSession(exported, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime has a family of its own
+    except Exception as error:  # onnxruntime's own exceptions have no common base class
         raise ValueError(f"onnxruntime cannot load this model: {str(error).splitlines()[0]}") from error
     outputs = _run(session, onnx_inputs(model, X))
     scores = to_host(model.decision_function(X), np.float64)
@@ -127,7 +127,7 @@ def check_onnx(exported: Any, model: Any, X: MatrixLike) -> Check:
 
 
 def _to_boundary(scores: Array) -> Array:
-    """How far scores are from where the label changes."""
+    """How far scores are from a change of the label."""
     if scores.ndim == 1:
         return np.abs(scores)
     best = np.sort(scores, axis=1)
@@ -135,11 +135,11 @@ def _to_boundary(scores: Array) -> Array:
 
 
 def _run(session: Any, fed: dict[str, NDArray[Any]]) -> list[NDArray[Any]]:
-    """The outputs, some rows at a time; numbers in the precision that the graph takes."""
+    """Outputs, computed for some rows at a time; numbers are cast to the precision that the graph takes."""
     kinds = {"tensor(float)": np.float32, "tensor(double)": np.float64}
     for own in session.get_inputs():
         if own.name not in fed:
-            raise ValueError(f"The graph takes an input {own.name!r} that the model has not: it is not of this model.")
+            raise ValueError(f"The graph has an input {own.name!r} that the model lacks: it is not of this model.")
         if own.type in kinds:
             fed[own.name] = fed[own.name].astype(kinds[own.type], copy=False)
     rows = next(iter(fed.values())).shape[0]
@@ -150,5 +150,5 @@ def _run(session: Any, fed: dict[str, NDArray[Any]]) -> list[NDArray[Any]]:
     return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
-def _apart(ours: Any, theirs: Any) -> float:
+def _apart(ours: MatrixLike, theirs: MatrixLike) -> float:
     return float(np.abs(to_host(ours, np.float64) - to_host(theirs, np.float64)).max())

@@ -1,16 +1,15 @@
 """`EvenMarginClassifier` as nodes: from the columns of a table to scores and probabilities.
 
-It follows `_tables.py`, `_views.py`, `_committee.py` and `operating.Calibrator` step by
+It follows `_tables.encoder`, `auto.views`, `auto.committee` and `operating.Calibrator` step by
 step, in the same precision: views are float32 to the last digit.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .._tables.encoder import TableEncoder
+from ..auto import EvenMarginClassifier
 from ..auto.committee import Committee
 from ..auto.crossfit import Expansion
 from ..auto.views import FAR, PiecewiseLinear, QuantileNormal, Standard, View
@@ -23,7 +22,7 @@ __all__ = ["class_probabilities", "class_scores", "committee_scores", "encoded",
 
 
 def encoded(g: Graph, encoder: TableEncoder, inputs: list[str]) -> str:
-    """A matrix without gaps, in double; inputs are the columns of the table, or the table as one matrix."""
+    """A matrix in double without missing values; inputs are the columns of the table, or the table as one matrix."""
     raw = g.beside(*[g.double(one) for one in inputs]) if encoder.columns_ is None else _raw(g, encoder, inputs)
     gaps = g("IsNaN", raw)
     filled = g("Where", gaps, encoder.medians_, raw)
@@ -33,8 +32,9 @@ def encoded(g: Graph, encoder: TableEncoder, inputs: list[str]) -> str:
 
 
 def _raw(g: Graph, encoder: TableEncoder, inputs: list[str]) -> str:
-    """Numbers with gaps, and a column for each category."""
-    names = [str(name) for name in encoder.columns_.feature_names_in_]  # type: ignore[union-attr]
+    """Numbers with missing values, and a column for each category."""
+    assert encoder.columns_ is not None
+    names = [str(name) for name in encoder.columns_.feature_names_in_]
     if len(inputs) == 1 < len(names):  # the table as one matrix
         inputs = [g.columns(inputs[0], [j]) for j in range(len(names))]
     own = dict(zip(names, inputs, strict=True))
@@ -53,7 +53,7 @@ def _raw(g: Graph, encoder: TableEncoder, inputs: list[str]) -> str:
 
 
 def _viewed(g: Graph, view: View, rows: str) -> str:
-    """What the view shows of the rows, in float32."""
+    """Rows as the view transforms them, in float32."""
     if isinstance(view, Standard):
         return g.cast(_standardised(g, view, rows), np.float32)
     if isinstance(view, QuantileNormal):
@@ -69,7 +69,7 @@ def _viewed(g: Graph, view: View, rows: str) -> str:
         ramps = g("Div", g("Sub", g.columns(rows, view.column), view.start), view.length)
         ramps = g("Sub", g.clipped(ramps, 0.0, 1.0), view.mean)
         return g.cast(g("Mul", ramps, float(view.scale)), np.float32)
-    raise ValueError(f"The view {type(view).__name__} has no form in ONNX here.")
+    raise ValueError(f"The view {type(view).__name__} cannot be exported to ONNX.")
 
 
 def _standardised(g: Graph, view: Standard, rows: str) -> str:
@@ -85,21 +85,18 @@ def committee_scores(g: Graph, committees: list[Committee], rows: str) -> list[s
         for member in committee.members:
             if id(member.view) not in seen:
                 seen[id(member.view)] = _viewed(g, member.view, rows)
-            sums = _expansion(g, member.machine, seen[id(member.view)])
+            machine, Z = member.machine, seen[id(member.view)]
+            if machine.scale is not None:
+                Z = g("Mul", Z, machine.scale)
+            sums = kernel_sums(g, machine.kernel, Z, machine.support, machine.beta[:, None])
+            sums = g("Add", sums, float(machine.intercept))
             odds.append(g("Add", g("Mul", sums, float(member.slope)), float(member.offset)))
         scores.append(g("Div", g("Sum", *odds), float(len(odds))))
     return scores
 
 
-def _expansion(g: Graph, machine: Expansion, Z: str) -> str:
-    if machine.scale is not None:
-        Z = g("Mul", Z, machine.scale)
-    sums = kernel_sums(g, machine.kernel, Z, machine.support, machine.beta[:, None])
-    return g("Add", sums, float(machine.intercept))
-
-
 def log_odds_of(g: Graph, calibrator: Calibrator, scores: str) -> str:
-    """The log-odds of a column of scores; beyond the limits they grow like a logarithm."""
+    """The log-odds for a column of scores; beyond the limits they grow like a logarithm."""
     knots, (below, above), (low, high) = calibrator.knots_, calibrator.slopes_, calibrator.limits_
     inside = g.interpolated(scores, [knots], [calibrator.log_odds_])
     under = g("Mul", g("Min", g("Sub", scores, float(knots[0])), 0.0), float(below))
@@ -110,8 +107,8 @@ def log_odds_of(g: Graph, calibrator: Calibrator, scores: str) -> str:
     return g("Sub", g("Add", g.clipped(line, float(low), float(high)), more), less)
 
 
-def class_scores(g: Graph, model: Any, scores: list[str], shares: list[str]) -> str:
-    """The decision function: a column of two classes, or one for each class."""
+def class_scores(g: Graph, model: EvenMarginClassifier, scores: list[str], shares: list[str]) -> str:
+    """The decision function: one column for two classes, else one for each class."""
     if model.classes_.size == 2:
         apart = g("Sub", scores[0], float(model.detectors_[0].threshold))
         return apart if model.detectors_[0].sign > 0 else g("Neg", apart)
@@ -123,8 +120,8 @@ def class_scores(g: Graph, model: Any, scores: list[str], shares: list[str]) -> 
     return g.beside(*columns)
 
 
-def class_probabilities(g: Graph, model: Any, shares: list[str]) -> str:
-    """Of each class, from each detector's probability."""
+def class_probabilities(g: Graph, model: EvenMarginClassifier, shares: list[str]) -> str:
+    """The probabilities of all classes, from those of the detectors."""
     if model.classes_.size == 2:
         rest = g("Sub", 1.0, shares[0])
         return g.beside(rest, shares[0]) if model.detectors_[0].sign > 0 else g.beside(shares[0], rest)

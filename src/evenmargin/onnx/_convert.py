@@ -1,4 +1,4 @@
-"""From a fitted model to an ONNX graph, and from rows to what the graph is fed."""
+"""From a fitted model to an ONNX graph, and from rows to its inputs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 
@@ -20,9 +21,10 @@ from .._util.files import replace_file
 from .._util.typing import MatrixLike
 from ..kernel import KernelSVM
 from ..zsvm import ZAdjustedClassifier
+from ._graph import Proto
 from ._inputs import Input, feed, inputs_of
 from ._machines import kernel_of, unwrapped
-from ._register import CLASSIFIERS, imputed, labels_of
+from ._register import CLASSIFIERS, imputed, labels_of, tensor
 
 __all__ = ["export_onnx", "need", "onnx_inputs", "to_onnx"]
 
@@ -30,14 +32,14 @@ _OPSET = 21  # the newest that onnxruntime 1.20 runs
 _MOST = 2**31 - 1  # bytes of a protobuf
 
 
-def to_onnx(model: Any, X: MatrixLike = None) -> Any:
-    """A fitted model as an ONNX graph; see the module.
+def to_onnx(model: BaseEstimator, X: MatrixLike = None) -> Proto:
+    """A fitted model as an ONNX graph; the module's help says which models, and what goes in and out.
 
     Parameters
     ----------
-    model : a fitted estimator
+    model : fitted estimator
     X : DataFrame or array-like of shape (n_samples, n_features), default=None
-        Some rows. Needed for pipelines that were fitted on a frame only, to tell which
+        Some rows. Needed only for pipelines that were fitted on a frame, to see which
         columns are numbers and which are categories.
 
     Returns
@@ -57,10 +59,10 @@ def to_onnx(model: Any, X: MatrixLike = None) -> Any:
     need("skl2onnx")
     check_is_fitted(model)
     model = _supported(model)
-    labels_of(model.classes_)  # or they are refused
+    labels_of(model.classes_)  # which refuses classes that ONNX has no type for
     inputs = inputs_of(model, X)
     if any(own.name == "" for own in inputs):
-        raise ValueError("A column of X has the empty name, and an input of ONNX cannot: give it another.")
+        raise ValueError("A column of X has an empty name, which ONNX does not allow: rename it.")
     proto = _converted(model, inputs)
     _rename(proto, [own.name for own in inputs])
     _describe(proto, model)
@@ -69,12 +71,12 @@ def to_onnx(model: Any, X: MatrixLike = None) -> Any:
     return proto
 
 
-def export_onnx(model: Any, path: str | os.PathLike[str], X: MatrixLike = None) -> Path:
-    """Write a fitted model to an ONNX file, which appears whole or not at all.
+def export_onnx(model: BaseEstimator, path: str | os.PathLike[str], X: MatrixLike = None) -> Path:
+    """Write a fitted model to an ONNX file; an interrupted write leaves no partial file.
 
     Parameters
     ----------
-    model : a fitted estimator
+    model : fitted estimator
     path : path-like
     X : DataFrame or array-like of shape (n_samples, n_features), default=None
         Some rows, as in `to_onnx`.
@@ -99,12 +101,13 @@ def export_onnx(model: Any, path: str | os.PathLike[str], X: MatrixLike = None) 
     return replace_file(path, to_onnx(model, X).SerializeToString())
 
 
-def onnx_inputs(model: Any, X: MatrixLike) -> dict[str, NDArray[Any]]:
-    """Rows as the arrays that the graph of a model is fed.
+def onnx_inputs(model: BaseEstimator, X: MatrixLike) -> dict[str, NDArray[Any]]:
+    """Rows as the arrays that the graph of a model takes.
 
     Parameters
     ----------
-    model : the fitted estimator that was exported
+    model : estimator
+        The fitted estimator that was exported.
     X : DataFrame or array-like of shape (n_samples, n_features)
 
     Returns
@@ -125,16 +128,16 @@ def onnx_inputs(model: Any, X: MatrixLike) -> dict[str, NDArray[Any]]:
 
 
 def need(name: str) -> None:
-    """Say what to install where a package is missing."""
+    """Raise an error that says what to install if a package is missing."""
     if find_spec(name) is None:
-        raise ImportError(f'Models as ONNX need {name}: pip install "evenmargin[onnx]".')
+        raise ImportError(f'Models as ONNX need {name}: install it with `pip install "evenmargin[onnx]"`.')
 
 
 # --- steps ---
 
 
-def _supported(model: Any) -> Any:
-    """The model with nothing around it that has no part in predicting; others are refused."""
+def _supported(model: BaseEstimator) -> BaseEstimator:
+    """The model without wrappers that have no part in predicting; an error if it cannot be exported."""
     steps, last = unwrapped(model)
     if type(last) not in CLASSIFIERS:
         inner = next((name for name in ("best_estimator_", "estimator_") if hasattr(last, name)), None)
@@ -143,34 +146,26 @@ def _supported(model: Any) -> Any:
             f"{type(last).__name__} cannot be exported{hint}: LinearSVM, KernelSVM, ZAdjustedClassifier and "
             "EvenMarginClassifier can, and pipelines that end in one of them."
         )
-    if isinstance(last, ZAdjustedClassifier):
-        kernel_of(unwrapped(last.estimator_)[1])
-    elif isinstance(last, KernelSVM):
-        kernel_of(last)
-    if not steps:
-        return last
-    return Pipeline([(f"step{k}", step) for k, step in enumerate([*steps, last])])
+    if isinstance(last, ZAdjustedClassifier | KernelSVM):
+        kernel_of(last if isinstance(last, KernelSVM) else unwrapped(last.estimator_)[1])  # which refuses some
+    return Pipeline([(f"step{k}", step) for k, step in enumerate([*steps, last])]) if steps else last
 
 
-def _converted(model: Any, inputs: list[Input]) -> Any:
+def _converted(model: BaseEstimator, inputs: list[Input]) -> Proto:
     from skl2onnx import convert_sklearn
-    from skl2onnx.common import data_types as types
     from skl2onnx.common.exceptions import MissingConverter, MissingShapeCalculator
 
-    kinds = {str: types.StringTensorType, np.float32: types.FloatTensorType, np.float64: types.DoubleTensorType}
-    declared = [(own.name, kinds[own.dtype]([None, own.width])) for own in inputs]
-    name = type(unwrapped(model)[1]).__name__
+    declared = [(own.name, tensor(own.dtype, [None, own.width])) for own in inputs]
+    name, own_converters = type(unwrapped(model)[1]).__name__, {SimpleImputer: imputed}
     try:
-        return convert_sklearn(
-            model, name, declared, target_opset=_OPSET, custom_conversion_functions={SimpleImputer: imputed}
-        )
+        return convert_sklearn(model, name, declared, target_opset=_OPSET, custom_conversion_functions=own_converters)
     except (MissingConverter, MissingShapeCalculator, NotImplementedError, RuntimeError, TypeError) as error:
         words = " ".join(str(error).split())
         raise ValueError(f"skl2onnx cannot convert a step of this pipeline: {words[:200]}") from error
 
 
-def _rename(proto: Any, columns: list[str]) -> None:
-    """Inputs by the names of their columns: skl2onnx has made identifiers of them."""
+def _rename(proto: Proto, columns: list[str]) -> None:
+    """Name inputs after their columns, of which skl2onnx has made identifiers."""
     names = {own.name: column for own, column in zip(proto.graph.input, columns, strict=True)}
     taken = set(columns)
 
@@ -181,7 +176,7 @@ def _rename(proto: Any, columns: list[str]) -> None:
             name += "_out"
         return name
 
-    def rename(graph: Any) -> None:
+    def rename(graph: Proto) -> None:
         for one in [*graph.input, *graph.output, *graph.initializer, *graph.value_info]:
             one.name = new(one.name)
         for node in graph.node:
@@ -194,23 +189,16 @@ def _rename(proto: Any, columns: list[str]) -> None:
     rename(proto.graph)
 
 
-def _describe(proto: Any, model: Any) -> None:
-    """What the model is, in the file itself."""
+def _describe(proto: Proto, model: BaseEstimator) -> None:
+    """Write into the file what the model is."""
     from onnx import helper
 
     last = unwrapped(model)[1]
-    facts: dict[str, Any] = {
-        "evenmargin_version": __version__,
-        "model": type(last).__name__,
-        "classes": labels_of(last.classes_).tolist(),
-    }
-    for name in ("threshold_", "z_", "pos_label_", "objective_"):
+    facts = {"evenmargin_version": __version__, "model": type(last).__name__}
+    for name in ("classes_", "threshold_", "z_", "pos_label_", "objective_"):
         if hasattr(last, name):
-            value = to_host(getattr(last, name))
-            facts[name.rstrip("_")] = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+            value = labels_of(last.classes_) if name == "classes_" else to_host(getattr(last, name))
+            value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+            facts[name.rstrip("_")] = value if isinstance(value, str) else json.dumps(value, default=str)
     proto.producer_name, proto.producer_version, proto.domain = "evenmargin", __version__, ""
-    helper.set_model_props(proto, {name: _text(value) for name, value in facts.items()})
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=str)
+    helper.set_model_props(proto, facts)

@@ -1,4 +1,4 @@
-"""What a model's graph is fed: one matrix, or a column for each column of the frame it was fitted on."""
+"""The inputs of a model's graph: one matrix, or one input for each column of the frame that it was fitted on."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
 from sklearn.svm import SVC, NuSVC
 
 from .._device.arrays import to_host
@@ -34,8 +35,8 @@ class Input:
     width: int = 1
 
 
-def inputs_of(model: Any, X: MatrixLike = None) -> list[Input]:
-    """The inputs of a model's graph; of a pipeline, rows X tell what the model itself does not know."""
+def inputs_of(model: BaseEstimator, X: MatrixLike = None) -> list[Input]:
+    """The inputs of a model's graph; rows X show the types of columns that a pipeline does not know."""
     first = _first(model)
     if isinstance(first, EvenMarginClassifier):
         encoder = first.encoder_
@@ -51,20 +52,18 @@ def inputs_of(model: Any, X: MatrixLike = None) -> list[Input]:
     if known is not None:
         return [Input(name, known) for name in names]
     if X is None:
-        raise ValueError(
-            "This pipeline was fitted on a frame: give some rows of it as X, to tell the kinds of columns."
-        )
+        raise ValueError("This pipeline was fitted on a frame: give some rows of it as X, for the types of columns.")
     frame = _frame(X, names)
     return [Input(str(name), np.float64 if becomes_number(frame[name]) else str) for name in frame.columns]
 
 
-def feed(model: Any, inputs: list[Input], X: MatrixLike) -> dict[str, NDArray[Any]]:
-    """Rows as the inputs' arrays."""
+def feed(model: BaseEstimator, inputs: list[Input], X: MatrixLike) -> dict[str, NDArray[Any]]:
+    """Rows as an array for each input."""
     first, X = _first(model), to_host(X)
     if len(inputs) == 1 and inputs[0].name == MATRIX and getattr(first, "feature_names_in_", None) is None:
         rows = X.toarray() if issparse(X) else X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
         if rows.ndim != 2 or rows.shape[1] != inputs[0].width:
-            raise ValueError(f"X has shape {rows.shape}, and the model takes {inputs[0].width} columns.")
+            raise ValueError(f"X has shape {rows.shape}, but the model takes {inputs[0].width} columns.")
         return {MATRIX: np.ascontiguousarray(rows.astype(object if inputs[0].dtype is str else inputs[0].dtype))}
     frame = _frame(X, [own.name for own in inputs])
     numbers = [own.name for own in inputs if own.dtype is not str]
@@ -80,7 +79,7 @@ def feed(model: Any, inputs: list[Input], X: MatrixLike) -> dict[str, NDArray[An
 
 
 def table_columns(encoder: TableEncoder) -> tuple[list[str], dict[str, list[str]]]:
-    """The columns that are numbers, and those of categories with the words that have a column; in their order."""
+    """The columns of numbers, and those of categories with the words that have a column, both in order."""
     assert encoder.columns_ is not None
     numbers: list[str] = []
     categories: dict[str, list[str]] = {}
@@ -93,16 +92,16 @@ def table_columns(encoder: TableEncoder) -> tuple[list[str], dict[str, list[str]
     return numbers, categories
 
 
-def _first(model: Any) -> Any:
-    """What sees the rows first."""
+def _first(model: BaseEstimator) -> BaseEstimator:
+    """The step that the rows enter first."""
     steps, last = unwrapped(model)
     if steps:
         return steps[0]
     return _first(last.estimator_) if isinstance(last, ZAdjustedClassifier) else last
 
 
-def _dtype_of(first: Any) -> type | None:
-    """The precision of the rows that a machine was fitted on; None of other estimators."""
+def _dtype_of(first: BaseEstimator) -> type | None:
+    """The precision of the rows that a machine was fitted on; None for other estimators."""
     if isinstance(first, LinearSVM):
         kept = first.coef_
     elif isinstance(first, KernelSVM | SVC | NuSVC):
@@ -122,23 +121,19 @@ def _dtype_of_rows(X: MatrixLike) -> type:
     return str if kind.kind in "OU" else np.float64
 
 
-def _width(first: Any, X: MatrixLike) -> int:
-    width = getattr(first, "n_features_in_", None)
-    if width is None and X is not None:
-        width = np.shape(X)[1]
-    if width is None:
+def _width(first: BaseEstimator, X: MatrixLike) -> int:
+    if not hasattr(first, "n_features_in_") and X is None:
         raise ValueError(f"{type(first).__name__} does not know its number of columns: give some rows as X.")
-    return int(width)
+    return int(first.n_features_in_ if hasattr(first, "n_features_in_") else np.shape(X)[1])
 
 
-def _frame(X: MatrixLike, names: Any) -> pd.DataFrame:
-    """The columns of these names, of a frame or of an array in their order."""
-    names = [str(name) for name in names]
+def _frame(X: MatrixLike, names: list[str]) -> pd.DataFrame:
+    """The columns with these names of a frame; those of an array get the names in order."""
     table = as_table(X)
     if not isinstance(table, pd.DataFrame):
         table = pd.DataFrame(np.asarray(table))
         if table.shape[1] != len(names):
-            raise ValueError(f"X has {table.shape[1]} columns, and the model takes {len(names)}.")
+            raise ValueError(f"X has {table.shape[1]} columns, but the model takes {len(names)}.")
         table.columns = pd.Index(names)
     table = named(table)
     missing = [name for name in names if name not in table.columns]
@@ -148,7 +143,7 @@ def _frame(X: MatrixLike, names: Any) -> pd.DataFrame:
 
 
 def _text(column: pd.Series, known: set[str] | None) -> NDArray[Any]:
-    """Words, of which the empty one is missing, unless the model knows the empty word as a category."""
+    """Words; the empty one stands for a missing value, unless the model knows it as a category."""
     words = as_words(column).to_numpy(dtype=object, copy=True)
     if known is not None and "" in known:
         return words

@@ -1,46 +1,33 @@
 """Scores of the machines as nodes: kernel sums and linear scores.
 
-Kernel values are in double, whatever `predict` chose: the difference is then the
-rounding of `predict` alone.
+Kernel values are in double, whatever precision `predict` uses, so that the rounding of
+`predict` is the only difference.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, NuSVC
 
+from .. import kernels
 from .._device.arrays import to_host
+from .._util.typing import Array, Floats, MatrixLike
 from ..kernel import KernelSVM
-from ..kernels import (
-    RBF,
-    Exponential,
-    Function,
-    Kernel,
-    Laplacian,
-    Linear,
-    Poly,
-    Precomputed,
-    Sigmoid,
-    centre_of,
-    get_kernel,
-)
+from ..kernels import Kernel
 from ..linear import LinearSVM
 from ._graph import Graph
 
 __all__ = ["kernel_of", "kernel_sums", "linear_scores", "machine_scores", "unwrapped"]
 
-Array = NDArray[Any]
-
 _BLOCK = 2**22  # kernel values at a time: 32 MB
 
 
-def unwrapped(model: Any) -> tuple[list[Any], Any]:
+def unwrapped(model: BaseEstimator) -> tuple[list[BaseEstimator], BaseEstimator]:
     """The steps before the last estimator, and that estimator."""
     if isinstance(model, FrozenEstimator):
         return unwrapped(model.estimator)
@@ -54,8 +41,8 @@ def unwrapped(model: Any) -> tuple[list[Any], Any]:
 # --- kernels ---
 
 
-def kernel_sums(g: Graph, kernel: Kernel, rows: str, others: Any, V: Array) -> str:
-    """K(rows, others) · V, some rows at a time."""
+def kernel_sums(g: Graph, kernel: Kernel, rows: str, others: MatrixLike, V: Floats) -> str:
+    """K(rows, others) · V, computed for some rows at a time."""
     others, V = to_host(others), to_host(V)
     if V.shape[0] == 0:  # no support vectors
         return g("MatMul", g.double(rows), np.zeros((others.shape[1], V.shape[1])))
@@ -67,50 +54,41 @@ def kernel_sums(g: Graph, kernel: Kernel, rows: str, others: Any, V: Array) -> s
     return g.in_blocks(rows, step, V.shape[1], sums)
 
 
-def kernel_values(g: Graph, kernel: Kernel, rows: str, others: Any) -> str:
+def kernel_values(g: Graph, kernel: Kernel, rows: str, others: MatrixLike) -> str:
     """K(rows, others), a matrix; `others` is an array or CSR."""
-    _refuse_without_form(kernel)
     others = others.toarray() if issparse(others) else np.asarray(others)
-    centre = centre_of(kernel, others)
+    centre = kernels.centre_of(kernel, others)
     width = others.shape[1]
     left, right = (_scaled(g, kernel, side, centre, width) for side in (rows, others))
-    if isinstance(kernel, Laplacian):
+    if isinstance(kernel, kernels.Laplacian):
         return g("Exp", g("Neg", _distances(g, left, right)))
-    if isinstance(kernel, RBF | Exponential):
+    if isinstance(kernel, kernels.RBF | kernels.Exponential):
         # −‖a − b‖²/2 = (a, −‖a‖²/2) · (b, 1) − ‖b‖²/2
         left = g.beside(left, _minus_half_square(g, left))
         norms = g("Transpose", _minus_half_square(g, right), perm=[1, 0])
         right = g.beside(right, g.constant(np.ones((others.shape[0], 1))))
         tile = g("Gemm", left, right, norms, transB=1)
-        if isinstance(kernel, Exponential):
+        if isinstance(kernel, kernels.Exponential):
             tile = g("Neg", g("Sqrt", g("Abs", tile)))  # below 0 by rounding only
         return g("Exp", tile)
     products = g("MatMul", left, g("Transpose", right, perm=[1, 0]))
-    if isinstance(kernel, Poly):
+    if isinstance(kernel, kernels.Poly):
         return g("Pow", g("Add", products, float(kernel.coef0)), float(kernel.degree))
-    if isinstance(kernel, Sigmoid):
+    if isinstance(kernel, kernels.Sigmoid):
         return g("Tanh", g("Add", products, float(kernel.coef0)))
-    if isinstance(kernel, Linear):
+    if isinstance(kernel, kernels.Linear):
         return products
-    raise ValueError(f"{kernel!r} has no form in ONNX here: take one of evenmargin's own kernels.")
+    raise ValueError(f"{kernel!r} cannot be exported to ONNX: use one of evenmargin's own kernels.")
 
 
-def _refuse_without_form(kernel: Kernel) -> None:
-    if isinstance(kernel, Precomputed | Function):
-        raise ValueError(
-            f"A {'precomputed kernel' if isinstance(kernel, Precomputed) else 'function as a kernel'} has no form in "
-            "ONNX: fit with kernel='rbf', 'laplacian', 'exponential', 'linear', 'poly' or 'sigmoid'."
-        )
-
-
-def _scaled(g: Graph, kernel: Kernel, rows: Any, centre: Array | None, width: int) -> str:
-    """Rows as the kernel sees them, in double; of constants onnxruntime computes it when it loads the model."""
+def _scaled(g: Graph, kernel: Kernel, rows: str | Floats, centre: Array | None, width: int) -> str:
+    """Rows centred and scaled for the kernel, in double; onnxruntime folds constants when it loads the model."""
     rows = g.double(rows)
     if centre is not None:
         rows = g("Sub", rows, centre.astype(np.float64))
     if kernel.scale() == 1.0:
         return rows
-    # A number for each column: a single one would become a factor of the product, which onnxruntime keeps in float32.
+    # One number for each column: a single one would become a factor of the product, which is kept in float32.
     return g("Mul", rows, np.full(width, kernel.scale()))
 
 
@@ -132,35 +110,36 @@ def _distances(g: Graph, left: str, right: str) -> str:
 # --- machines ---
 
 
-def linear_scores(g: Graph, svm: LinearSVM, rows: str, dtype: Any) -> str:
+def linear_scores(g: Graph, svm: LinearSVM, rows: str, dtype: DTypeLike) -> str:
     """w·x + b of each class, in the precision of `predict`."""
     coef, intercept = svm.coef_.T.astype(dtype), svm.intercept_.astype(dtype)
     return g("Add", g("MatMul", g.cast(rows, dtype), coef), intercept)
 
 
-def kernel_of(machine: Any) -> Kernel:
-    """The kernel of a machine, or why it cannot be exported."""
+def kernel_of(machine: BaseEstimator) -> Kernel:
+    """The kernel of a machine; an error if it cannot be exported."""
     if isinstance(machine, LinearSVM):
-        return Linear()
+        return kernels.Linear()
     if not isinstance(machine, KernelSVM | SVC | NuSVC):
         raise ValueError(
             f"ZAdjustedClassifier around {type(machine).__name__} cannot be exported: LinearSVM, KernelSVM, "
             "scikit-learn's SVC and NuSVC can, and pipelines that end in one of them."
         )
-    kernel: Kernel
     if isinstance(machine, KernelSVM):
-        kernel = machine.kernel_
+        kernel: Kernel = machine.kernel_
     else:
-        kernel = get_kernel(machine.kernel, machine._gamma, machine.degree, machine.coef0)
-    _refuse_without_form(kernel)
+        kernel = kernels.get_kernel(machine.kernel, machine._gamma, machine.degree, machine.coef0)
+    if isinstance(kernel, kernels.Precomputed | kernels.Function):
+        kind = "precomputed kernel" if isinstance(kernel, kernels.Precomputed) else "function as a kernel"
+        raise ValueError(
+            f"A {kind} cannot be exported to ONNX: fit with kernel='rbf', 'laplacian', 'exponential', 'linear', 'poly' "
+            "or 'sigmoid'."
+        )
     return kernel
 
 
-def machine_scores(g: Graph, machine: Any, rows: str, up: float = 1.0, down: float = 1.0) -> str:
-    """The decision function in double, a column for two classes, with positive and negative terms at these weights.
-
-    They are the terms of `split_decision`; the weights go into the coefficients.
-    """
+def machine_scores(g: Graph, machine: BaseEstimator, rows: str, up: float = 1.0, down: float = 1.0) -> str:
+    """The decision function in double, with its positive terms (of `split_decision`) times `up`, the others `down`."""
     rows, intercept = g.double(rows), to_host(machine.intercept_, np.float64)
     if isinstance(machine, LinearSVM):
         coef = machine.coef_.astype(np.float64)

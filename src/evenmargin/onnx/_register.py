@@ -1,4 +1,4 @@
-"""evenmargin's converters, for skl2onnx: parsers, shapes, and the graphs themselves.
+"""evenmargin's converters for skl2onnx: parsers, shapes, and the graphs themselves.
 
 The outputs of a classifier are its label, its probabilities where it has them, and its
 scores as `decision_function` gives them. There is no ZipMap.
@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
+from sklearn.base import BaseEstimator
 
 from ..auto import EvenMarginClassifier
 from ..kernel import KernelSVM
@@ -17,16 +18,16 @@ from ..linear import LinearSVM
 from ..nystroem import StratifiedNystroem
 from ..zsvm import ZAdjustedClassifier
 from ._committee import class_probabilities, class_scores, committee_scores, encoded, log_odds_of
-from ._graph import Graph
+from ._graph import Container, Graph, Operator, Scope
 from ._machines import kernel_sums, linear_scores, machine_scores, unwrapped
 
-__all__ = ["CLASSIFIERS", "imputed", "labels_of", "register"]
+__all__ = ["CLASSIFIERS", "imputed", "labels_of", "register", "tensor"]
 
 CLASSIFIERS = (LinearSVM, KernelSVM, ZAdjustedClassifier, EvenMarginClassifier)
 
 
 def register() -> None:
-    """Tell skl2onnx how to convert evenmargin's estimators."""
+    """Register the converters of evenmargin's estimators with skl2onnx."""
     from skl2onnx import update_registered_converter
 
     converters = {
@@ -36,7 +37,7 @@ def register() -> None:
         EvenMarginClassifier: _convert_committee,
     }
     for model, convert in converters.items():
-        # zipmap is what skl2onnx asks any classifier of a pipeline for; it is taken and not looked at.
+        # skl2onnx passes the option zipmap to every classifier of a pipeline; it has no effect here.
         update_registered_converter(
             model, f"Evenmargin{model.__name__}", _classifier_shapes, convert, parser=_parse_classifier,
             options={"zipmap": [True, False, "columns"]},
@@ -48,24 +49,24 @@ def register() -> None:
 
 
 def labels_of(classes: NDArray[Any]) -> NDArray[Any]:
-    """The classes as a type that ONNX has: int64, bool, a float, or strings."""
+    """The classes in a type that ONNX has: int64, bool, a float, or strings."""
     values = np.asarray(classes)
+    kinds = str(values.dtype)
     if values.dtype.kind == "O":
         plain = {type(value.item() if isinstance(value, np.generic) else value) for value in values}
-        if len(plain) > 1 or not plain <= {str, int, bool, float}:
-            kinds = ", ".join(sorted(kind.__name__ for kind in plain))
-            raise ValueError(f"Classes of type {kinds} have no form in ONNX: use numbers, booleans or strings.")
-        values = np.array(values.tolist())
+        kinds = ", ".join(sorted(kind.__name__ for kind in plain))
+        values = np.array(values.tolist()) if len(plain) == 1 and plain <= {str, int, bool, float} else values
     if values.dtype.kind in "iu":
         return values.astype(np.int64)
     if values.dtype.kind == "f" and values.dtype != np.float32:
         return values.astype(np.float64)
     if values.dtype.kind not in "bfU":
-        raise ValueError(f"Classes of type {values.dtype} have no form in ONNX: use numbers, booleans or strings.")
+        raise ValueError(f"Classes of type {kinds} cannot be exported to ONNX: use numbers, booleans or strings.")
     return values
 
 
-def _tensor(dtype: Any, shape: list[int | None]) -> Any:
+def tensor(dtype: DTypeLike, shape: list[int | None]) -> Any:
+    """skl2onnx's type for arrays of this dtype and shape."""
     from skl2onnx.common import data_types as types
 
     kinds = {"i": types.Int64TensorType, "b": types.BooleanTensorType, "U": types.StringTensorType}
@@ -74,12 +75,15 @@ def _tensor(dtype: Any, shape: list[int | None]) -> Any:
     return kinds.get(dtype.kind, wide)(shape)
 
 
-def _precision(operator: Any) -> type:
-    """Of the scores, as the estimator gives them for such rows."""
-    from skl2onnx.common.data_types import FloatTensorType
+def _inputs_are(operator: Operator, kind: str) -> bool:
+    """Whether all inputs are of this type of skl2onnx's."""
+    return all(type(one.type).__name__ == kind for one in operator.inputs)
 
+
+def _precision(operator: Operator) -> type:
+    """The precision in which the estimator computes scores of such rows."""
     model = operator.raw_operator
-    single = all(isinstance(one.type, FloatTensorType) for one in operator.inputs)
+    single = _inputs_are(operator, "FloatTensorType")
     if isinstance(model, LinearSVM):
         single = single and model.coef_.dtype == np.float32
     elif not isinstance(model, KernelSVM | StratifiedNystroem):
@@ -87,8 +91,10 @@ def _precision(operator: Any) -> type:
     return np.float32 if single else np.float64
 
 
-def _parse_classifier(scope: Any, model: Any, inputs: list[Any], custom_parsers: Any = None) -> list[Any]:
-    """Declare the operator; what a pipeline inside ZAdjustedClassifier does before its machine goes before it."""
+def _parse_classifier(
+    scope: Scope, model: BaseEstimator, inputs: list[Any], custom_parsers: dict[type, Any] | None = None
+) -> list[Any]:
+    """Declare the operator, after the steps of a pipeline inside ZAdjustedClassifier."""
     from skl2onnx import get_model_alias
     from skl2onnx._parse import _parse_sklearn as parse
 
@@ -99,22 +105,22 @@ def _parse_classifier(scope: Any, model: Any, inputs: list[Any], custom_parsers:
     operator.inputs = inputs
     names = ["label", "probabilities", "scores"] if hasattr(model, "predict_proba") else ["label", "scores"]
     for name in names:  # types are set with the shapes
-        operator.outputs.append(scope.declare_local_variable(name, _tensor(np.float64, [None])))
+        operator.outputs.append(scope.declare_local_variable(name, tensor(np.float64, [None])))
     return operator.outputs
 
 
-def _classifier_shapes(operator: Any) -> None:
+def _classifier_shapes(operator: Operator) -> None:
     classes = labels_of(operator.raw_operator.classes_)
     several: list[int | None] = [None, classes.size]
     dtype = _precision(operator)
-    operator.outputs[0].type = _tensor(classes.dtype, [None])
+    operator.outputs[0].type = tensor(classes.dtype, [None])
     for output in operator.outputs[1:-1]:
-        output.type = _tensor(dtype, several)
-    operator.outputs[-1].type = _tensor(dtype, [None] if classes.size == 2 else several)
+        output.type = tensor(dtype, several)
+    operator.outputs[-1].type = tensor(dtype, [None] if classes.size == 2 else several)
 
 
-def _finish(g: Graph, operator: Any, above: str | None, scores: str, shares: str | None = None) -> None:
-    """Name the outputs. `above` says whether a row is of `classes_[1]`; None: the largest score wins."""
+def _finish(g: Graph, operator: Operator, above: str | None, scores: str, shares: str | None = None) -> None:
+    """Name the outputs. `above` says whether a row is of `classes_[1]`; if None, the largest score wins."""
     classes = labels_of(operator.raw_operator.classes_)
     outputs = [output.full_name for output in operator.outputs]
     place = g("ArgMax", scores, axis=1, keepdims=0) if above is None else g.flat(g.cast(above, np.int64))
@@ -127,17 +133,13 @@ def _finish(g: Graph, operator: Any, above: str | None, scores: str, shares: str
 # --- converters ---
 
 
-def _rows(g: Graph, operator: Any) -> str:
-    """The inputs as one matrix, in float32 if all are, else in double."""
-    from skl2onnx.common.data_types import FloatTensorType
-
+def _rows(g: Graph, operator: Operator) -> str:
+    """The inputs as one matrix, in float32 if all of them are, else in double."""
     names = [one.full_name for one in operator.inputs]
-    if all(isinstance(one.type, FloatTensorType) for one in operator.inputs):
-        return g.beside(*names)
-    return g.beside(*[g.double(name) for name in names])
+    return g.beside(*(names if _inputs_are(operator, "FloatTensorType") else map(g.double, names)))
 
 
-def _convert_machine(scope: Any, operator: Any, container: Any) -> None:
+def _convert_machine(scope: Scope, operator: Operator, container: Container) -> None:
     """`LinearSVM` and `KernelSVM`."""
     g, model, dtype = Graph(scope, container), operator.raw_operator, _precision(operator)
     rows = _rows(g, operator)
@@ -160,8 +162,8 @@ def _convert_machine(scope: Any, operator: Any, container: Any) -> None:
     _finish(g, operator, above, scores, shares)
 
 
-def _convert_adjusted(scope: Any, operator: Any, container: Any) -> None:
-    """`ZAdjustedClassifier`: the score of the minority, which at 0 is for the majority."""
+def _convert_adjusted(scope: Scope, operator: Operator, container: Container) -> None:
+    """`ZAdjustedClassifier`: the score of the minority; a score of 0 is for the majority."""
     g, model = Graph(scope, container), operator.raw_operator
     machine, rows = unwrapped(model.estimator_)[1], _rows(g, operator)
     second = bool(model.minority_ == model.classes_[1])
@@ -175,7 +177,7 @@ def _convert_adjusted(scope: Any, operator: Any, container: Any) -> None:
     return _finish(g, operator, g("LessOrEqual", score, 0.0), turned)
 
 
-def _convert_committee(scope: Any, operator: Any, container: Any) -> None:
+def _convert_committee(scope: Scope, operator: Operator, container: Container) -> None:
     """`EvenMarginClassifier`."""
     g, model = Graph(scope, container), operator.raw_operator
     table = encoded(g, model.encoder_, [one.full_name for one in operator.inputs])
@@ -191,28 +193,25 @@ def _convert_committee(scope: Any, operator: Any, container: Any) -> None:
     _finish(g, operator, above, final, class_probabilities(g, model, shares))
 
 
-def _nystroem_shapes(operator: Any) -> None:
-    operator.outputs[0].type = _tensor(_precision(operator), [None, operator.raw_operator._n_features_out])
+def _nystroem_shapes(operator: Operator) -> None:
+    operator.outputs[0].type = tensor(_precision(operator), [None, operator.raw_operator.normalization_.shape[0]])
 
 
-def _convert_nystroem(scope: Any, operator: Any, container: Any) -> None:
+def _convert_nystroem(scope: Scope, operator: Operator, container: Container) -> None:
     """`StratifiedNystroem`."""
     g, model = Graph(scope, container), operator.raw_operator
     features = kernel_sums(g, model.kernel_, _rows(g, operator), model.components_, model.normalization_.T)
     g("Identity", g.cast(features, _precision(operator)), out=operator.outputs[0].full_name)
 
 
-def imputed(scope: Any, operator: Any, container: Any) -> None:
+def imputed(scope: Scope, operator: Operator, container: Container) -> None:
     """scikit-learn's `SimpleImputer` on doubles, for which onnxruntime's own operator has no kernel."""
     from skl2onnx.common._registration import get_converter
-    from skl2onnx.common.data_types import DoubleTensorType
 
     model = operator.raw_operator
-    plain = isinstance(model.missing_values, float) and np.isnan(model.missing_values)
+    plain = isinstance(model.missing_values, float) and np.isnan(model.missing_values) and not model.add_indicator
     known = np.asarray(model.statistics_)
-    if not plain or model.add_indicator or known.dtype.kind != "f" or np.isnan(known).any():
-        return get_converter("SklearnSimpleImputer")(scope, operator, container)
-    if not all(isinstance(one.type, DoubleTensorType) for one in operator.inputs):
+    if not plain or known.dtype.kind != "f" or np.isnan(known).any() or not _inputs_are(operator, "DoubleTensorType"):
         return get_converter("SklearnSimpleImputer")(scope, operator, container)
     g = Graph(scope, container)
     rows = _rows(g, operator)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -14,9 +13,6 @@ from sklearn.base import BaseEstimator
 from .._input.checks import seed_from
 from .._util.files import replace_file
 from .._util.typing import MatrixLike, VectorLike
-
-if TYPE_CHECKING:
-    from ._evidence import Evidence
 
 __all__ = ["render_report", "write_report"]
 
@@ -52,25 +48,25 @@ def render_report(
     y : array-like of shape (n_samples,)
         Their labels.
     sample_weight : array-like of shape (n_samples,), default=None
-        Counts are sums of weights then.
+        With weights, counts are sums of weights.
     training : bool, default=False
-        X and y are the rows that an `EvenMarginClassifier` was fitted on, in that
-        order: the report shows the score of each row by machines that have not seen it.
+        Whether X and y are the rows that an `EvenMarginClassifier` was fitted on, in that
+        order. The report then shows the score of each row by machines that have not seen it.
     pos_label : label, default=None
-        The class to find; None: the model's own, or the rarer one.
+        The class to find; if None, the model's own, or the rarer one.
     title : str, default=None
     target : str, default=None
         What the labels say, such as the name of their column.
     prices : dict, default=None
-        What a missed case and a false alarm cost, ``{"fn": 100, "fp": 1}``. None: the
-        prices of the model's objective or, where it has none, prices at which both classes
-        weigh the same.
+        What a missed case and a false alarm cost, ``{"fn": 100, "fp": 1}``. If None, the
+        prices of the model's objective or, if it has none, prices at which both classes
+        count the same.
     notes : iterable of str, default=()
         Sentences on the data, such as which columns were left out and why.
     rows : sequence, default=None
-        Names of the rows; None: their numbers from 1.
+        Names of the rows; if None, their numbers from 1.
     provenance : mapping of str, default=None
-        What else to say about how it was made: the file, the command.
+        More facts about how it was made, such as the file and the command.
     random_state : int, RandomState or None, default=0
         For samples of rows.
 
@@ -92,26 +88,34 @@ def render_report(
     from ._evidence import gather
     from ._page import page
     from ._recipe import making
-    from ._sections import for_the_script
+    from ._sections import sections, slider
+    from ._words import quoted
 
     seed = seed_from(random_state)
     evidence = gather(
         model, X, y, sample_weight=sample_weight, training=training, pos_label=pos_label, prices=prices, rows=rows,
         target=target,
     )  # fmt: skip
-    context = _context(evidence, title, notes, seed) | {"making": making(evidence, provenance, random_state)}
-    return page(context, for_the_script(evidence))
+    points = slider(evidence)
+    context = {
+        "title": title or f"Finding {quoted(evidence.labels[0])}",
+        "what": "score" if points["probability"] is None else "probability",
+        "shown": {name: texts[evidence.place] for name, texts in points["shown"].items()},
+        "making": making(evidence, provenance, random_state),
+        **sections(evidence, [notes] if isinstance(notes, str) else notes, seed),
+    }
+    return page(context, points)
 
 
 def write_report(
     path: str | os.PathLike[str], model: BaseEstimator, X: MatrixLike, y: VectorLike, **options: Any
 ) -> Path:
-    """Write the report on a fitted model to a file, whole or not at all.
+    """Write the report on a fitted model to a file; an interrupted write leaves no partial file.
 
     Parameters
     ----------
     path : str or path
-        Where to: a name that ends in .html.
+        The file to write, with a name that ends in .html.
     model, X, y, **options
         As in `render_report`.
 
@@ -133,34 +137,4 @@ def write_report(
     'report.html'
     """
     page = render_report(model, X, y, **options)
-    return replace_file(path, page.encode(errors="replace"))  # names may hold halves of characters, read badly
-
-
-def _context(evidence: Evidence, title: str | None, notes: Iterable[str], seed: int) -> dict[str, Any]:
-    """All that the template shows, by section."""
-    from . import _sections as sections
-    from . import _summary as summary
-    from ._boundary import boundary
-    from ._influence import influence
-    from ._words import cut, quoted
-
-    if isinstance(notes, str):
-        notes = [notes]
-    found, bins, goal = influence(evidence, seed), summary.reliability(evidence), evidence.objective
-    return {
-        "title": title or f"Finding {quoted(evidence.labels[0])}",
-        "model": type(evidence.model).__name__,
-        "evidence": evidence,
-        "estimated": math.isfinite(evidence.expected["recall"].value),
-        "cautions": summary.cautions(evidence, bins),
-        "goal": None if goal is None else cut(goal, 80),
-        "data_notes": sections.data(evidence, [cut(note, 1000) for note in notes]),
-        "curves": sections.curves(evidence),
-        "threshold": sections.threshold(evidence),
-        "scores": sections.scores(evidence),
-        "calibration": sections.calibration(evidence, bins),
-        "boundary": boundary(evidence, found, seed),
-        "features": sections.features(evidence, found),
-        "tables": sections.row_tables(evidence, found),
-        "search": sections.search(evidence),
-    }
+    return replace_file(path, page.encode(errors="replace"))  # text that was decoded badly may hold lone surrogates

@@ -1,107 +1,106 @@
-"""The boundary before and after the adjustment: counts, and a plane in which it can be seen."""
+"""The boundary before and after the adjustment, in a plane of two columns: its regions, and the chart of them.
+
+Regions are filled, outlined, and hatched where shades alone would not distinguish them.
+"""
 
 from __future__ import annotations
 
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from markupsafe import Markup
 from scipy.sparse import issparse
 
 from .._util.typing import Array, Index, Mask
 from ..display.ranges import typical_range
+from ._charts import Frame, numbered_ticks, short
 from ._evidence import Evidence
 from ._influence import Influence
-from ._plane import plane_chart
-from ._words import percent
+from ._words import cut, percent
 
 __all__ = ["boundary"]
 
 
 _CELLS = 60  # of the plane, in each direction
 _POINTS = {"pos": 60, "neg": 120}
+_HATCH = 4  # cells from one line to the next
 
 
 def boundary(evidence: Evidence, found: Influence | None, seed: int) -> dict[str, Any] | None:
-    """What the template shows of them; None where there is neither."""
-    chart = _slice(evidence, found, seed)
-    if evidence.before is None and chart is None:
-        return None
-    return {"before": evidence.rule.plain_name, "changed": evidence.before is not None, "slice": chart}
+    """What the template shows of the section; None if there is neither an adjustment nor a plane."""
+    plane, changed = _plane(evidence, found, seed), evidence.before is not None
+    return {"before": evidence.rule.plain_name, "changed": changed, "slice": plane} if changed or plane else None
 
 
-def _slice(evidence: Evidence, found: Influence | None, seed: int) -> dict[str, Any] | None:
-    """The plane of the two number columns that matter most, the other columns typical of all rows or of the class."""
-    pair = _plane(evidence, found)
+def _plane(evidence: Evidence, found: Influence | None, seed: int) -> dict[str, Any] | None:
+    """The plane of the two number columns that matter most, with typical values in the other columns."""
+    pair = _columns(evidence, found)
     if pair is None:
         return None
     edges = [_span(evidence, j) for j in pair]
     middles = [0.5 * (part[1:] + part[:-1]) for part in edges]
     across, up = (part.ravel() for part in np.meshgrid(*middles))
-    found_slice = _best_slice(evidence, pair, across, up)
-    if found_slice is None:
+    best = _best_plane(evidence, pair, across, up)
+    if best is None:
         return None
-    after, earlier, of = found_slice
-    shape = (middles[1].size, middles[0].size)
-    regions = _regions(after.reshape(shape), None if earlier is None else earlier.reshape(shape))
-    names = [evidence.table.shown[j] for j in pair]
-    title, area = "The boundary", f"In the plane of {names[0]} and {names[1]}, {_areas(regions, earlier is not None)}."
-    points = _some_points(evidence, pair, edges, seed)
-    chart = plane_chart("slice-chart", (edges[0], edges[1]), regions, points, (names[0], names[1]), (title, area))
-    return {"chart": chart, "names": names, "of": of, "kinds": [kind for kind in regions if regions[kind].any()]}
+    regions = {kind: mask.reshape(_CELLS, _CELLS) for kind, mask in best.regions.items()}
+    titles = {"both": "flagged before and after" if len(regions) > 1 else "flagged"}
+    titles |= {"after": "flagged only after", "before": "flagged only before", "none": "not flagged"}
+    shares = {kind: float(np.mean(mask)) for kind, mask in regions.items()}
+    shares["none"] = 1.0 - sum(shares.values())
+    kinds = [(kind, titles[kind]) for kind, share in shares.items() if share > 0.0]
+    listed = (kind for kind, share in shares.items() if share > 0.0 or kind == "both")
+    areas = "; ".join(f"{titles[kind]}: {percent(shares[kind])}" for kind in listed)
+    x, y = (evidence.table.shown[j] for j in pair)
+    words = ("The boundary", f"Shares of the area in the plane of {x} and {y}: {areas}.")
+    frame = Frame("slice-chart", (cut(x, 44), cut(y, 50)), words, height=320, left=52.0)
+    chart = _plane_chart(frame, edges, regions, _some_points(evidence, pair, edges, seed))
+    return {"chart": chart, "of": best.of, "kinds": kinds}
 
 
-def _areas(regions: dict[str, Mask], adjusted: bool) -> str:
-    """How much of the plane is flagged, in words."""
-    titles = {
-        "both": "flagged before and after" if adjusted else "flagged", "after": "only after", "before": "only before",
-    }  # fmt: skip
-    shares = {titles[kind]: float(np.mean(mask)) for kind, mask in regions.items() if kind == "both" or mask.any()}
-    shares["not flagged"] = 1.0 - sum(shares.values())
-    first, *others = (f"{words}: {percent(share)}" for words, share in shares.items())
-    return "; ".join([f"{first} of the area", *others])
-
-
-class _PlaneCut(NamedTuple):
+class _FlaggedCells(NamedTuple):
     """Which cells of a plane are flagged, after and before, and what the other columns are typical of."""
 
     after: Mask
     before: Mask | None
     of: str
 
+    @property
+    def regions(self) -> dict[str, Mask]:
+        if self.before is None:
+            return {"both": self.after}
+        after, before = self.after, self.before
+        return {"both": after & before, "after": after & ~before, "before": before & ~after}
 
-def _best_slice(evidence: Evidence, pair: tuple[int, int], across: Array, up: Array) -> _PlaneCut | None:
-    """The first plane that shows the boundary well, or the best of all; None if each is of one colour."""
-    tried: list[tuple[bool, float, int, _PlaneCut]] = []
-    for turn, (rows, of) in enumerate(_typical_of(evidence)):
+
+def _best_plane(evidence: Evidence, pair: tuple[int, int], across: Array, up: Array) -> _FlaggedCells | None:
+    """The first plane that shows the boundary well, or else the best one; None if each has only one region."""
+    tried: list[tuple[bool, float, _FlaggedCells]] = []
+    for rows, of in _typical_of(evidence):
         grid = evidence.table.slice(evidence.table.typical(rows), *pair, across, up)
         scores = evidence.rule.score(grid)
-        plane = _PlaneCut(scores > evidence.rule.threshold, evidence.rule.flagged_before(grid, scores), of)
+        plane = _FlaggedCells(scores > evidence.rule.threshold, evidence.rule.flagged_before(grid, scores), of)
         share, both = float(np.mean(plane.after)), plane.before is None or bool((plane.after & plane.before).any())
         if 0.15 < share < 0.85 and both:
             return plane
         if 0 < share < 1:
-            tried.append((both, -abs(share - 0.5), -turn, plane))
-    return max(tried, key=lambda one: one[:3])[-1] if tried else None
+            tried.append((both, -abs(share - 0.5), plane))
+    return max(tried, key=lambda one: one[:2])[-1] if tried else None
 
 
 def _typical_of(evidence: Evidence) -> list[tuple[Index, str]]:
-    """Rows for the other columns to be typical of: of all, and of those near the threshold, where the boundary is."""
+    """Groups of rows, with their names, of which the values in the other columns may be typical."""
     near = np.argsort(np.abs(evidence.scores - evidence.rule.threshold), kind="stable")
     some = evidence.index[:: max(1, evidence.index.size // 5_000)]
     close = max(10, min(500, evidence.index.size // 20))
-    flagged = evidence.index[evidence.positive]
-    own = flagged[:: max(1, flagged.size // 5_000)]
+    positives = evidence.index[evidence.positive]
+    own = positives[:: max(1, positives.size // 5_000)]
     return [(some, "all rows"), (evidence.index[near[:close]], "rows near the threshold"), (own, "the class itself")]
 
 
-def _regions(after: Mask, before: Mask | None) -> dict[str, Mask]:
-    if before is None:
-        return {"both": after}
-    return {"both": after & before, "after": after & ~before, "before": before & ~after}
-
-
-def _plane(evidence: Evidence, found: Influence | None) -> tuple[int, int] | None:
-    """The two columns of numbers, of more than two values, that matter most."""
+def _columns(evidence: Evidence, found: Influence | None) -> tuple[int, int] | None:
+    """The two columns that matter most, among those of numbers with more than two values."""
     if found is None or issparse(evidence.table.X):
         return None
     some = evidence.index[:20_000]
@@ -110,12 +109,12 @@ def _plane(evidence: Evidence, found: Influence | None) -> tuple[int, int] | Non
         for j in found.columns
         if evidence.table.kinds[j] == "number" and evidence.table.column(int(j), some).nunique() > 2
     )
-    first, second = next(wide, None), next(wide, None)
-    return None if first is None or second is None else (first, second)
+    pair = tuple(islice(wide, 2))
+    return pair if len(pair) == 2 else None
 
 
 def _span(evidence: Evidence, j: int) -> Array:
-    """Edges of cells over nearly all of a column, the rare class included."""
+    """Edges of the cells in a column, over its typical range for both classes."""
     numbers = evidence.table.numbers(j, evidence.index)
     known = np.isfinite(numbers)
     low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
@@ -126,7 +125,7 @@ def _span(evidence: Evidence, j: int) -> Array:
 
 
 def _some_points(evidence: Evidence, pair: tuple[int, int], edges: list[Array], seed: int) -> dict[str, Any]:
-    """Some rows of each class that lie in the plane's range."""
+    """Some rows of each class that lie within the edges."""
     places = [evidence.table.numbers(j, evidence.index) for j in pair]
     inside = np.ones(evidence.index.size, dtype=np.bool_)
     for numbers, part in zip(places, edges, strict=True):
@@ -136,3 +135,94 @@ def _some_points(evidence: Evidence, pair: tuple[int, int], edges: list[Array], 
         rows = rng.permutation(np.flatnonzero(side & inside))[: _POINTS[kind]]
         points[kind] = (places[0][rows], places[1][rows])
     return points
+
+
+# --- the chart ---
+
+
+def _plane_chart(
+    frame: Frame, edges: list[Array], regions: dict[str, Mask], points: dict[str, tuple[Array, Array]]
+) -> Markup:
+    """Regions, each a mask of cells (row by row from below) between the edges, with some rows as points."""
+    frame.x_range, frame.y_range = ((float(part[0]), float(part[-1])) for part in edges)
+    width, height = frame.width - frame.left - frame.right, frame.floor - frame.top
+    frame.add("rect", class_="ground", x=frame.left, y=frame.top, width=width, height=height)
+    across, up = ([short(scale(at)) for at in part] for scale, part in zip((frame.x, frame.y), edges, strict=True))
+    for kind, mask in regions.items():
+        _draw_region(frame, kind, mask, across, up)
+    _draw_path(frame, "outline", _outline(list(regions.values()), across, up))
+    _draw_points(frame, points)
+    frame.x_axis(numbered_ticks(*frame.x_range, 5))
+    frame.y_axis(numbered_ticks(*frame.y_range, 5), grid=False)
+    return frame.svg()
+
+
+def _draw_region(frame: Frame, kind: str, mask: Mask, across: list[str], up: list[str]) -> None:
+    path = "".join(
+        f"M{across[left]} {up[above]}H{across[right]}V{up[below]}H{across[left]}z"
+        for below, above, left, right in _rectangles(mask)
+    )
+    _draw_path(frame, f"region {kind}", path)
+    if kind != "both":
+        _draw_path(frame, f"hatch {kind}", _hatch(mask, kind == "after", across, up))
+
+
+def _draw_path(frame: Frame, class_: str, path: str) -> None:
+    if path:
+        frame.add("path", class_=class_, d=path)
+
+
+def _draw_points(frame: Frame, points: dict[str, tuple[Array, Array]]) -> None:
+    """Triangles for the class to find, circles for the other."""
+    for kind, (across, up) in points.items():
+        for a, b in zip(across.tolist(), up.tolist(), strict=True):
+            x, y = frame.x(a), frame.y(b)
+            if kind == "pos":
+                frame.add("path", class_="point pos", d=f"M{x:.1f} {y - 4.2:.1f}l4 7h-8z")
+            else:
+                frame.add("circle", class_="point neg", cx=round(x, 1), cy=round(y, 1), r=2.4)
+
+
+# --- cells ---
+
+
+def _runs(cells: Mask) -> list[tuple[int, int]]:
+    """Where runs of cells start and end."""
+    ends = np.flatnonzero(np.diff(cells.astype(np.int8), prepend=0, append=0)).tolist()
+    return list(zip(ends[::2], ends[1::2], strict=True))
+
+
+def _rectangles(mask: Mask) -> list[tuple[int, int, int, int]]:
+    """Few rectangles (below, above, left, right) that cover the cells: runs in a row, joined with equal ones below."""
+    open_runs: dict[tuple[int, int], int] = {}
+    done: list[tuple[int, int, int, int]] = []
+    for k in range(mask.shape[0] + 1):
+        runs = set(_runs(mask[k])) if k < mask.shape[0] else set()
+        for run in [run for run in open_runs if run not in runs]:
+            done.append((open_runs.pop(run), k, *run))
+        for run in runs:
+            open_runs.setdefault(run, k)
+    return done
+
+
+def _outline(masks: list[Mask], across: list[str], up: list[str]) -> str:
+    """Lines between cells of different regions."""
+    region = sum((k + 1) * mask.astype(np.int8) for k, mask in enumerate(masks))
+    lines = []
+    for j, (one, other) in enumerate(pairwise(np.transpose(region)), start=1):
+        lines += [f"M{across[j]} {up[start]}V{up[end]}" for start, end in _runs(one != other)]
+    for i, (one, other) in enumerate(pairwise(np.asarray(region)), start=1):
+        lines += [f"M{across[start]} {up[i]}H{across[end]}" for start, end in _runs(one != other)]
+    return "".join(lines)
+
+
+def _hatch(mask: Mask, rising: bool, across: list[str], up: list[str]) -> str:
+    """Every fourth diagonal of the cells, as far as the mask goes."""
+    turned, places = (mask, up) if rising else (mask[::-1], up[::-1])
+    lines = []
+    for offset in range(-mask.shape[0] + 1, mask.shape[1]):
+        if offset % _HATCH == 0:
+            i, j = max(0, -offset), max(0, offset)
+            for start, end in _runs(np.diagonal(turned, offset)):
+                lines.append(f"M{across[j + start]} {places[i + start]}L{across[j + end]} {places[i + end]}")
+    return "".join(lines)

@@ -18,7 +18,8 @@ from .._input.collections import refuse_dask
 from .._util.typing import Array, Index, Mask, MatrixLike, VectorLike
 from ..auto import EvenMarginClassifier
 from ..metrics import CostMatrix, precision, recall, specificity
-from ..operating import MetricInterval, Objective, expected_cost, get_objective, metric_interval, operating_curve
+from ..operating import MetricInterval, Objective, expected_cost, get_objective, metric_interval
+from ..operating.counts import LabelledScores
 from ..operating.responses import DecisionRule, binary_classes, decision_rule, label_index
 from ._table import TableView
 
@@ -30,7 +31,7 @@ _METRICS = ("recall", "specificity", "precision", "gmean", "roc_auc")
 
 
 class Prices(NamedTuple):
-    """What a missed case and a false alarm cost, correct predictions too if they cost, and where prices are from."""
+    """What a missed case, a false alarm and the two correct predictions cost, and where these prices are from."""
 
     fn: float
     fp: float
@@ -82,52 +83,27 @@ class Counts(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """Rows of weight above 0 that have a score, and the model that gave it.
+    """Rows of weight above 0 that have a score, and the model that gave it."""
 
-    Attributes
-    ----------
-    model : fitted classifier
-    rule : DecisionRule
-    table : TableView
-        All rows that were given.
-    index : ndarray of shape (n,)
-        Which of them are reported.
-    positive, weight, scores : ndarrays of shape (n,)
-    probabilities : ndarray of shape (n,) or None
-        Of the class to find.
-    labels : tuple
-        The class to find and the other one.
-    names : sequence
-        Of the rows of the table.
-    prices : Prices
-    objective : Objective or None
-        What the threshold was chosen for.
-    training : bool
-        Whether the scores are those of cross-fitting.
-    weighted : bool
-    target : str or None
-        What the labels are of.
-    """
-
-    model: Any
+    model: BaseEstimator
     rule: DecisionRule
-    table: TableView
-    index: Index
+    table: TableView  # all rows that were given
+    index: Index  # which of them are reported; the arrays below are of these
     positive: Mask
     weight: Array
     scores: Array
-    probabilities: Array | None
-    labels: tuple[Any, Any]
-    names: Sequence[Any]
+    probabilities: Array | None  # of the class to find
+    labels: tuple[Any, Any]  # the class to find and the other one
+    names: Sequence[Any]  # of the rows of the table
     prices: Prices
-    objective: Objective | None
-    training: bool
+    objective: Objective | None  # what the threshold was chosen for
+    training: bool  # whether the scores are those of cross-validation
     weighted: bool
-    target: str | None = None
+    target: str | None = None  # what the labels say
 
     @cached_property
     def X(self) -> Any:
-        """The rows that are reported, as the model takes them."""
+        """The rows that are reported, of the type that was given."""
         return self.table.X if self.index.size == self.table.rows else self.table.take(self.index)
 
     @cached_property
@@ -146,27 +122,28 @@ class Evidence:
 
     @cached_property
     def chosen(self) -> Counts:
-        return self._counts(self.flagged)
+        return Counts.of(self.flagged, self.positive, self.weight)
 
     @cached_property
     def before(self) -> Counts | None:
         """Counts without the adjustment; None where there is none."""
         flagged = self.rule.flagged_before(self.X, self.scores)
-        return None if flagged is None else self._counts(flagged)
+        return None if flagged is None else Counts.of(flagged, self.positive, self.weight)
 
-    def _counts(self, flagged: Mask) -> Counts:
-        return Counts.of(flagged, self.positive, self.weight)
+    @cached_property
+    def _sample(self) -> LabelledScores:
+        return LabelledScores.of(self.scores, self.positive, self.weight)
 
     @cached_property
     def points(self) -> pd.DataFrame:
-        """The operating curve, thinned, with the chosen threshold and the plain one among its own."""
-        curve = operating_curve(self.scores, self.positive, self.weight, max_points=_POINTS)
-        curve = curve[["threshold", *Counts._fields]]
-        for threshold in (self.rule.plain_threshold, self.rule.threshold):
-            if threshold is not None:
-                curve = _with_threshold(curve, threshold, self._counts(self.scores > threshold))
-        at = self.rule.probability_at(curve["threshold"].to_numpy(), self.scores, self.probabilities)
-        return curve.assign(probability=np.nan if at is None else at)
+        """The operating curve, thinned, with the model's own thresholds in place of others that predict the same."""
+        own = [at for at in (self.rule.plain_threshold, self.rule.threshold) if at is not None]
+        thresholds = np.concatenate([self._sample.thresholds(_POINTS), own])
+        columns = dict(zip(Counts._fields, self._sample.counts(thresholds), strict=True))
+        points = pd.DataFrame({"threshold": thresholds, **columns}).drop_duplicates([*columns], keep="last")
+        points = points.sort_values("threshold", ignore_index=True)
+        at = self.rule.probability_at(points["threshold"].to_numpy(), self.scores, self.probabilities)
+        return points.assign(probability=np.nan if at is None else at)
 
     @cached_property
     def place(self) -> int:
@@ -178,12 +155,12 @@ class Evidence:
         """The place of the plain threshold, or of another one that gives the same predictions."""
         if self.rule.plain_threshold is None:
             return None
-        same = _same_predictions(self.points, self._counts(self.scores > self.rule.plain_threshold))
-        return int(np.flatnonzero(same)[0])
+        counts = np.ravel(self._sample.counts(np.array([self.rule.plain_threshold])))
+        return int(np.flatnonzero((self.points[[*Counts._fields]] == counts).all(axis=1))[0])
 
     @property
     def corrected(self) -> bool:
-        """Whether the model's own estimates are given: they are corrected for what was chosen on the same rows."""
+        """Whether `expected` are the model's own estimates, corrected for choices that were made on the same rows."""
         return self.training and bool(self.labels[0] == self.model.pos_label_)
 
     @cached_property
@@ -203,7 +180,7 @@ class Evidence:
         }
 
     def _interval(self, metric: str) -> MetricInterval:
-        """With weights that add up to the rows there are, for each class where shares do not matter."""
+        """A metric with its interval; weights are scaled to add up to the number of rows, of each class if possible."""
         weight, sides = self.weight.copy(), (self.positive, ~self.positive)
         factors = [np.count_nonzero(side) / weight[side].sum() for side in sides]
         for side, factor in zip(sides, factors, strict=True):
@@ -218,31 +195,14 @@ class Evidence:
         return {"nobody": nobody, "everybody": 1000.0 * (share * prices.tp + (1.0 - share) * prices.fp)}
 
 
-def _with_threshold(curve: pd.DataFrame, threshold: float, counts: Counts) -> pd.DataFrame:
-    """The curve with this threshold, which replaces its neighbour below if both give the same predictions."""
-    if (curve["threshold"] == threshold).any():
-        return curve
-    same = _same_predictions(curve, counts)
-    if np.count_nonzero(same) == 1:
-        curve = curve[~same]
-    row = pd.DataFrame([{"threshold": threshold, **counts._asdict()}])
-    return pd.concat([curve, row]).sort_values("threshold", ignore_index=True)
-
-
-def _same_predictions(curve: pd.DataFrame, counts: Counts) -> Mask:
-    """Thresholds that flag the same rows; sums of weights may differ by rounding."""
-    close = 1e-9 * counts.total
-    return np.asarray((np.abs(curve["tp"] - counts.tp) <= close) & (np.abs(curve["fp"] - counts.fp) <= close))
-
-
-# --- from what was given ---
+# --- checks ---
 
 
 def gather(
     model: BaseEstimator, X: MatrixLike, y: VectorLike, *, sample_weight: VectorLike = None, training: bool = False,
     pos_label: object = None, prices: Any = None, rows: Sequence[Any] | None = None, target: str | None = None,
 ) -> Evidence:  # fmt: skip
-    """Check everything, score the rows, and choose prices."""
+    """Check the arguments, score the rows, and choose prices."""
     classes = binary_classes(model, "a report")
     table, y, weight = _checked_rows(model, classes, X, y, sample_weight)
     which = _class_to_find(model, classes, y, weight, pos_label)
@@ -278,10 +238,10 @@ def _checked_rows(
         raise ValueError("Some labels in y are missing: leave out these rows.")
     y = check_labels(y)
     if y.size != table.rows:
-        raise ValueError(f"X has {table.rows:,} rows and y has {y.size:,} labels: give one label for each row.")
+        raise ValueError(f"X has {table.rows:,} rows, but y has {y.size:,} labels: give one label for each row.")
     found = np.unique(y).tolist()
     if len(found) > 2:
-        raise ValueError(f"y holds {len(found)} classes, and a report is for two: merge all but one of them.")
+        raise ValueError(f"y holds {len(found)} classes, but a report is for two: merge all but one of them.")
     unknown = [label for label in found if label not in classes]
     if unknown:
         raise ValueError(f"y holds {unknown[0]!r}, which the model does not know: its classes are {classes}.")
@@ -291,7 +251,7 @@ def _checked_rows(
 
 
 def _class_to_find(model: BaseEstimator, classes: list[Any], y: NDArray[Any], weight: Array, pos_label: object) -> int:
-    """The class that was given, that the model names, or the rarer one."""
+    """The place of the class to find: `pos_label`, the class that the model names, or the rarer one."""
     own = getattr(model, "pos_label_", getattr(model, "minority_", None)) if pos_label is None else pos_label
     if pos_label is not None or own in classes:
         return label_index(classes, own)
@@ -300,7 +260,7 @@ def _class_to_find(model: BaseEstimator, classes: list[Any], y: NDArray[Any], we
 
 
 def _unseen_scores(model: BaseEstimator, which: int, n: int) -> Array:
-    """The scores by machines that have not seen the row."""
+    """The score of each row by machines that have not seen it."""
     if not isinstance(model, EvenMarginClassifier):
         raise ValueError(
             f"training=True is for EvenMarginClassifier, which keeps scores of unseen rows: for a "
@@ -309,14 +269,14 @@ def _unseen_scores(model: BaseEstimator, which: int, n: int) -> Array:
     scores = model.oof_scores_
     if scores.shape[0] != n:
         raise ValueError(
-            f"training=True needs the rows that the model was fitted on, {scores.shape[0]:,} of them in that order, "
-            f"and X has {n:,}."
+            f"training=True needs the {scores.shape[0]:,} rows that the model was fitted on, in that order, but X has "
+            f"{n:,}."
         )
     return np.asarray(scores if model.classes_[which] == model.pos_label_ else -scores)
 
 
 def _stand_for_all(weight: Array, positive: Mask, index: Index) -> Array:
-    """Rows that have a score weigh what their whole class does, where a sample was learned from."""
+    """Weights with which the rows that have a score weigh as much as their whole class, if only a sample was used."""
     weight, used = weight.copy(), np.isin(np.arange(weight.size), index)
     for side in (positive, ~positive):
         total, own = weight[side].sum(), weight[side & used].sum()
@@ -344,7 +304,7 @@ def _objective(model: BaseEstimator) -> Objective | None:
 
 
 def _prices(prices: Any, model: BaseEstimator, positive: Mask, weight: Array) -> Prices:
-    """Those given, those of the model's objective, or such that both classes weigh alike."""
+    """The given prices, those of the model's objective, or such that both classes count the same."""
     if isinstance(prices, Prices):
         return prices
     given = isinstance(prices, Mapping | list | tuple | np.ndarray)

@@ -1,11 +1,10 @@
 """Which columns matter to a model.
 
-Of a linear model, the coefficients: by how much the score changes with a column,
-for one standard deviation of it. Of any other, permutation importance: how much of
-the distance between the classes' mean scores is lost when the values of a column
-are shuffled, and by how much the area under the ROC curve drops. The area by itself
-would say nothing about a model that ranks nearly all rows correctly, as on rows that it
-has seen. Rows, calls and seconds are limited, and the text says where it was cut short.
+For a linear model these are the coefficients: how much the score changes for one standard deviation of a column.
+For any other model it is permutation importance: how much of the distance between the classes' mean scores is lost
+when the values of a column are shuffled, and how far the area under the ROC curve drops. The area by itself would say
+nothing about a model that ranks nearly all rows correctly, as on rows that it has seen. Rows, calls and seconds are
+limited, and the text says where the search was cut short.
 """
 
 from __future__ import annotations
@@ -37,34 +36,19 @@ _VISIBLE = 5e-4  # a drop in ROC-AUC that is seen in three decimals
 
 @dataclass(frozen=True)
 class Influence:
-    """A figure for each column that was looked at, the largest first.
+    """A figure for each column that was tried, the largest first."""
 
-    Attributes
-    ----------
-    columns : ndarray of shape (k,)
-        Their places in the table.
-    values : ndarray of shape (k,)
-        Signed changes of the score, or shares of the distance that are lost.
-    drops : ndarray of shape (k,) or None
-        Of ROC-AUC, for permutations, where they can be seen.
-    linear : bool
-    how : str
-        What was measured on what, in words.
-    """
-
-    columns: Index
-    values: Array
-    drops: Array | None
+    columns: Index  # their places in the table
+    values: Array  # signed changes of the score, or shares of the distance that are lost
+    drops: Array | None  # of ROC-AUC, for permutations, if any is visible
     linear: bool
-    how: str
+    how: str  # how the figures were measured, in words
 
 
 def influence(evidence: Evidence, seed: int, seconds: float = SECONDS) -> Influence | None:
-    """Coefficients where the model has them, else permutation importance; None for sparse rows, or out of time."""
+    """Coefficients if the model has them, else permutation importance; None for sparse rows or if time is short."""
     found = _coefficients(evidence)
-    if found is not None or issparse(evidence.table.X):
-        return found
-    return _permutation(evidence, seed, seconds)
+    return found if found is not None or issparse(evidence.table.X) else _permutation(evidence, seed, seconds)
 
 
 # --- linear models ---
@@ -86,14 +70,13 @@ def _coefficients(evidence: Evidence) -> Influence | None:
     values = np.ravel(coef).astype(np.float64) * _deviations(X)
     values = values if evidence.rule.which == 1 else -values
     order = np.argsort(-np.abs(values), kind="stable")
-    how = "The change of the score for one standard deviation of the column, from the model's coefficients."
+    how = "How much the score changes if the column grows by one standard deviation, from the model's coefficients."
     return Influence(order, values[order], None, True, how)
 
 
 def _deviations(X: MatrixLike) -> Array:
     if issparse(X):
-        mean = np.asarray(X.mean(axis=0)).ravel()
-        square = np.asarray(X.multiply(X).mean(axis=0)).ravel()
+        mean, square = (np.asarray(part.mean(axis=0)).ravel() for part in (X, X.multiply(X)))
         return np.sqrt(np.maximum(square - mean**2, 0.0))
     return np.asarray(np.nanstd(np.asarray(X, dtype=np.float64), axis=0))
 
@@ -105,10 +88,10 @@ def _permutation(evidence: Evidence, seed: int, seconds: float) -> Influence | N
     rng, started = np.random.default_rng(seed), time.perf_counter()
     order = _by_separation(evidence)[:_COLUMNS]
     rows = _some_rows(evidence.positive, _ROWS, rng)
-    took, (gap, area) = _timed(evidence, rows)
-    if took * order.size > seconds:  # a call takes less than its share of rows, so that this is on the safe side
+    took, gap, area = _timed(evidence, rows)
+    if took * order.size > seconds:  # fewer rows take at most their share of the time, often less
         rows = _some_rows(evidence.positive, max(_LEAST, int(_ROWS * seconds / (took * order.size))), rng)
-        took, (gap, area) = _timed(evidence, rows)
+        took, gap, area = _timed(evidence, rows)
     lost: dict[int, list[tuple[float, float]]] = {}
     for turn in range(_REPEATS * order.size):
         if time.perf_counter() - started + took > seconds or not gap > 0:
@@ -124,23 +107,24 @@ def _permutation(evidence: Evidence, seed: int, seconds: float) -> Influence | N
     drops = means[best, 1] if means[:, 1].max() >= _VISIBLE else None
     how = _how(evidence, rows.size, tried.size, min(map(len, lost.values())), seconds)
     if drops is not None:
-        how += f" Next to it, the drop in ROC-AUC from {area:.3f}."
+        how += f" The figure at the right is the drop in ROC-AUC, from {area:.3f}."
     return Influence(tried[best], means[best, 0], drops, False, how)
 
 
 def _how(evidence: Evidence, rows: int, tried: int, repeats: int, seconds: float) -> str:
     times = {1: "once", 2: "twice", 3: "three times"}[repeats]
-    said = (
+    text = (
         "How much of the distance between the mean scores of the two classes is lost when the values of the column "
-        f"are shuffled, tried {times} for each column on {rows:,} rows."
+        f"are shuffled: each column was shuffled {times}, on {rows:,} rows."
     )
     if evidence.training:
-        said += " The model has seen these rows: this is how much it relies on a column."
+        text += " The model has seen these rows, so the figures show how much it relies on a column."
     left = evidence.table.columns - tried
     if left > 0:
-        why = f"after {seconds:g} seconds" if tried < min(_COLUMNS, evidence.table.columns) else f"at {_COLUMNS}"
-        said += f" It was cut short {why}: {left:,} columns that matter less by themselves were not tried."
-    return said
+        out_of_time = tried < min(_COLUMNS, evidence.table.columns)
+        why = f"after {seconds:g} seconds" if out_of_time else f"after {_COLUMNS} columns"
+        text += f" It was cut short {why}: {left:,} columns that matter less by themselves were not tried."
+    return text
 
 
 def _some_rows(positive: Mask, most: int, rng: np.random.Generator) -> Index:
@@ -149,10 +133,11 @@ def _some_rows(positive: Mask, most: int, rng: np.random.Generator) -> Index:
     return np.sort(np.concatenate(sides))
 
 
-def _timed(evidence: Evidence, rows: Index) -> tuple[float, tuple[float, float]]:
+def _timed(evidence: Evidence, rows: Index) -> tuple[float, float, float]:
+    """The seconds that a call takes, and what `_score_separation` gives for these rows."""
     started = time.perf_counter()
     figures = _score_separation(evidence, rows, evidence.table.take(evidence.index[rows]))
-    return time.perf_counter() - started, figures
+    return time.perf_counter() - started, *figures
 
 
 def _score_separation(evidence: Evidence, rows: Index, X: MatrixLike) -> tuple[float, float]:
@@ -177,20 +162,19 @@ def _by_separation(evidence: Evidence) -> Index:
     """Columns by how well each separates the classes by itself, on a limited number of rows."""
     rows = _some_rows(evidence.positive, _ROWS, np.random.default_rng(0))
     sign = np.where(evidence.positive[rows], 1.0, -1.0)
-    far = np.array([_separation(evidence.table, j, evidence.index[rows], sign) for j in range(evidence.table.columns)])
-    return np.argsort(-far, kind="stable")
+    by_column = [_separation(evidence.table, j, evidence.index[rows], sign) for j in range(evidence.table.columns)]
+    return np.argsort(-np.array(by_column), kind="stable")
 
 
 def _separation(table: TableView, j: int, rows: Index, sign: Array) -> float:
-    """How far the area of a column by itself is from 1/2; for categories, by the rate of the class in each."""
-    column = table.column(j, rows)
+    """How far the ROC-AUC of a column by itself is from 1/2; categories are ranked by their rate of the class."""
     if table.kinds[j] in ("number", "date"):
         numbers = table.numbers(j, rows)
         known = ~np.isnan(numbers)
         if np.unique(sign[known]).size < 2:
             return 0.0
         return abs(float(roc_auc(sign[known], numbers[known])) - 0.5)
-    codes = pd.factorize(column.astype(str), use_na_sentinel=False)[0]
+    codes = pd.factorize(table.column(j, rows).astype(str), use_na_sentinel=False)[0]
     hits, totals = np.bincount(codes, weights=sign > 0), np.bincount(codes)
     rates = (hits + 0.5) / (totals + 1.0)
     return abs(float(roc_auc(sign, rates[codes])) - 0.5) if totals.size < 0.5 * rows.size else 0.0

@@ -1,4 +1,4 @@
-"""The page: the template, its style and its script in one file that may load nothing."""
+"""The page: the template, its style and its script in one file, whose policy forbids to load anything."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["page", "safe_json"]
 
 
 def page(context: dict[str, Any], data: dict[str, Any]) -> str:
-    """The whole file. The template escapes everything but our own charts."""
+    """The page of these figures, with `data` for its script. The template escapes everything but our own charts."""
     style, script = _source("page.css"), _source("page.js")
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
@@ -30,11 +30,8 @@ def page(context: dict[str, Any], data: dict[str, Any]) -> str:
 
 
 def safe_json(data: object) -> str:
-    """JSON that cannot close the element that holds it, nor open another.
+    """JSON that can neither close the element that contains it nor open another.
 
-    Examples
-    --------
-    >>> from evenmargin.report._page import safe_json
     >>> safe_json({"</script>": "<!--"})
     '{"\\\\u003c/script\\\\u003e": "\\\\u003c!--"}'
     """

@@ -24,7 +24,7 @@ __all__ = ["making", "snippet"]
 
 
 def making(evidence: Evidence, provenance: Mapping[str, Any] | None, random_state: object) -> dict[str, Any]:
-    """Tables of (title, text) by heading, and the snippet."""
+    """The last section: tables of (title, text), and the snippet."""
     if not (provenance is None or isinstance(provenance, Mapping)):
         raise ValueError("provenance must be a dict of texts by their titles, such as {'file': 'rows.csv'}.")
     model = evidence.model
@@ -40,21 +40,13 @@ def making(evidence: Evidence, provenance: Mapping[str, Any] | None, random_stat
     given = [(str(title), cut(text, 500)) for title, text in (provenance or {}).items()]
     parameters = [(name, cut(repr(part), 200)) for name, part in model.get_params(deep=False).items()]
     summary = [(title.strip(), str(text)) for title, text in getattr(getattr(model, "summary_", None), "lines", [])]
-    return {
-        "facts": given + facts, "model": type(model).__name__, "parameters": parameters, "summary": summary,
-        "snippet": snippet(
-            model, weighted=evidence.weighted and evidence.training, command=(provenance or {}).get("command")
-        ),
-    }  # fmt: skip
+    code = snippet(model, evidence.weighted and evidence.training, (provenance or {}).get("command"))
+    return {"facts": given + facts, "parameters": parameters, "summary": summary, "snippet": code}
 
 
-def snippet(model: BaseEstimator, *, weighted: bool = False, command: object = None) -> str:
+def snippet(model: BaseEstimator, weighted: bool = False, command: object = None) -> str:
     """Python that builds the model again from its rows X and labels y, and the command that built it, if one did.
 
-    Examples
-    --------
-    >>> from evenmargin import EvenMarginClassifier
-    >>> from evenmargin.report._recipe import snippet
     >>> print(snippet(EvenMarginClassifier({"fn": 50, "fp": 1})))
     from evenmargin import EvenMarginClassifier
     <BLANKLINE>
@@ -66,9 +58,9 @@ def snippet(model: BaseEstimator, *, weighted: bool = False, command: object = N
     rows = "X, y: the training rows and their labels"
     if weighted:
         rows = "X, y, sample_weight: the training rows, their labels and weights"
-    made = [] if command is None else [f"# made by: {_one_line(command)}"]
-    lines = [*made, *_imports(model), "", f"# {rows}"]
-    lines += [f"# {name} was {text}: it cannot be written here, so fill it in yourself" for name, text in lost]
+    lines = [] if command is None else [f"# made by: {_one_line(command)}"]
+    lines += [*_imports(model), "", f"# {rows}"]
+    lines += [f"# {name} was {text}: this has no form in Python, so fill it in yourself" for name, text in lost]
     weights = ", sample_weight=sample_weight" if weighted else ""
     lines += [f"model = {written}", f"model.fit(X, y{weights})"]
     if isinstance(model, EvenMarginClassifier) and _moved(model):
@@ -77,7 +69,7 @@ def snippet(model: BaseEstimator, *, weighted: bool = False, command: object = N
 
 
 def _one_line(command: object) -> str:
-    """Words that cannot leave their comment."""
+    """Text that cannot end the comment that it is in."""
     words = " ".join(str(command).split())
     return "".join(sign if sign.isprintable() else "?" for sign in words)
 
@@ -88,14 +80,16 @@ def _moved(model: EvenMarginClassifier) -> bool:
 
 
 def _written(model: BaseEstimator) -> tuple[str, list[tuple[str, str]]]:
-    """The model as Python writes it, without the parameters that have no such form."""
+    """The model in Python, and the parameters (name, value) that cannot be written in it."""
     text = _plain_repr(model)
     if _is_python(text):
         return text, []
-    parameters = model.get_params(deep=False)
-    defaults = type(model)().get_params(deep=False) if _has_defaults(model) else {}
+    try:
+        defaults = type(model)().get_params(deep=False)
+    except TypeError:  # it has parameters without a default
+        defaults = {}
     kept, lost = [], []
-    for name, part in parameters.items():
+    for name, part in model.get_params(deep=False).items():
         if name in defaults and defaults[name] is part:
             continue
         own = _plain_repr(part) if isinstance(part, BaseEstimator) else repr(part)
@@ -106,16 +100,8 @@ def _written(model: BaseEstimator) -> tuple[str, list[tuple[str, str]]]:
     return f"{type(model).__name__}({', '.join(kept)})", lost
 
 
-def _has_defaults(model: BaseEstimator) -> bool:
-    try:
-        type(model)()
-    except TypeError:
-        return False
-    return True
-
-
 def _plain_repr(model: BaseEstimator) -> str:
-    """Whole, not cut as it is for the eye."""
+    """The whole text, which scikit-learn cuts for display."""
     with sklearn.config_context(print_changed_only=True):
         return " ".join(model.__repr__(N_CHAR_MAX=10**9).split())
 
@@ -130,20 +116,16 @@ def _is_python(text: str) -> bool:
 
 
 def _imports(model: BaseEstimator) -> list[str]:
-    """A line for each module that an estimator in it is from, by its public name."""
+    """A line for each public module from which the model or an estimator in it is imported."""
     found: dict[str, set[str]] = {}
-    parts = [model, *model.get_params(deep=True).values()]
-    for part in parts:
-        inner = part if isinstance(part, list | tuple) else [part]
-        flat = [deep for one in inner for deep in (one if isinstance(one, list | tuple) else [one])]
-        for estimator in flat:
-            if isinstance(estimator, BaseEstimator):
-                found.setdefault(_home(type(estimator)), set()).add(type(estimator).__name__)
+    for part in (model, *model.get_params(deep=True).values()):  # steps of a pipeline have names of their own there
+        if isinstance(part, BaseEstimator):
+            found.setdefault(_home(type(part)), set()).add(type(part).__name__)
     return [f"from {home} import {', '.join(sorted(names))}" for home, names in sorted(found.items())]
 
 
 def _home(kind: type) -> str:
-    """The shortest public module that has this class."""
+    """The shortest public name of a module that has this class."""
     steps = kind.__module__.split(".")
     for length in range(1, len(steps) + 1):
         name = ".".join(steps[:length])

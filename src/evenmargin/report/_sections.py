@@ -1,4 +1,4 @@
-"""The parts of the page after the summary: each function gives what the template shows of one, or None."""
+"""The sections of the page: each function gives what the template shows in one of them, or None to leave it out."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import pandas as pd
 from markupsafe import Markup
 
 from .._util.typing import Array
-from ..display.calibration import CalibrationBins
+from ..display.calibration import CalibrationBins, calibration_bins
 from ..display.ranges import typical_range
 from ..operating import wilson
 from . import _charts as charts
+from ._boundary import boundary
 from ._evidence import Counts, Evidence
-from ._influence import Influence
-from ._summary import trusted
-from ._words import cut, name_of, percent, plural, quoted, significant, value
+from ._influence import Influence, influence
+from ._words import amount, cut, name_of, percent, plural, quoted, significant, value
 
-__all__ = [
-    "calibration", "curves", "data", "features", "for_the_script", "row_tables", "scores", "search", "threshold",
-]  # fmt: skip
+__all__ = ["sections", "slider"]
 
 Context = dict[str, Any]
 
+_FEW = 30  # rows of the class below which figures are rough
+_WIDE = 0.25  # of an interval
 _COLUMNS = 60  # listed by name
 _BARS = 15
 _SHOWN = 10  # rows in a table
@@ -34,20 +34,116 @@ _BESIDE = 4  # columns beside each row
 _TRIED = 100  # settings listed
 
 
-# --- 2: the data ---
+_TITLES = {
+    "summary": "Summary", "data": "Data", "curves": "Curves", "threshold": "Threshold", "scores": "Scores",
+    "calibration": "Probabilities", "boundary": "Boundary", "features": "Columns", "rows": "Rows", "search": "Search",
+    "making": "How it was made",
+}  # fmt: skip
 
 
-def data(evidence: Evidence, notes: Iterable[object]) -> Context:
+def sections(evidence: Evidence, notes: Iterable[object], seed: int) -> Context:
+    """What the template shows, by section, and the list of contents."""
+    bins, found, goal = _reliability(evidence), influence(evidence, seed), evidence.objective
+    optional = {
+        "calibration": _calibration(evidence, bins),
+        "boundary": boundary(evidence, found, seed),
+        "features": _features(evidence, found),
+        "search": _search(evidence),
+    }
+    return optional | {
+        "contents": [(name, title) for name, title in _TITLES.items() if optional.get(name, title) is not None],
+        "model": type(evidence.model).__name__,
+        "evidence": evidence,
+        "estimated": math.isfinite(evidence.expected["recall"].value),
+        "cautions": _cautions(evidence, bins),
+        "goal": None if goal is None else cut(goal, 80),
+        "data_notes": _data(evidence, [cut(note, 1000) for note in notes]),
+        "curves": _curves(evidence),
+        "scores": _scores(evidence),
+        "tables": _row_tables(evidence, found),
+    }
+
+
+# --- what to beware of ---
+
+
+def _reliability(evidence: Evidence) -> CalibrationBins | None:
+    """Predicted against observed shares; None for a model without probabilities."""
+    if evidence.probabilities is None:
+        return None
+    weight = evidence.weight
+    rows = np.ones(weight.size)  # intervals go by rows, not by what they weigh
+    return calibration_bins(evidence.probabilities, evidence.positive, weight, 10, 5.0 * float(weight.mean()), rows)
+
+
+def _trusted(bins: CalibrationBins, evidence: Evidence) -> bool:
+    """Whether probabilities are no worse than the base rate, and within most of their intervals."""
+    base = evidence.share * (1.0 - evidence.share)
+    outside = np.count_nonzero((bins.prob_pred < bins.lower) | (bins.prob_pred > bins.upper))
+    far = bins.ece > 0.5 * base and outside >= max(2, bins.prob_pred.size // 3)
+    return bool(bins.brier <= base and not far)
+
+
+def _cautions(evidence: Evidence, bins: CalibrationBins | None) -> list[str]:
+    """Warnings in whole sentences, the most important ones first."""
+    sentences, expected, label = [], evidence.expected, quoted(evidence.labels[0])
+    count, recall, area = evidence.positives, expected["recall"], expected["roc_auc"]
+    if count < _FEW:
+        verb = plural(count, "row is", "rows are")
+        sentences.append(f"Only {count} {verb} {label}: all figures are rough. Trust the ranges, not the values.")
+    elif recall.high - recall.low > _WIDE:
+        sentences.append(f"How many cases of {label} it finds is only roughly known: more rows of it would help.")
+    if area.low <= 0.5:
+        sentences.append("It may be no better than guessing: the range of its ROC-AUC includes one half.")
+    better = min(evidence.extremes, key=lambda group: evidence.extremes[group])
+    if expected["cost"].value > evidence.extremes[better]:
+        sentences.append(f"At these prices flagging {better} costs less than using the model at its present threshold.")
+    if bins is not None and not _trusted(bins, evidence):
+        sentences.append("Its probabilities are badly calibrated: use them to rank rows, not as frequencies.")
+    sentences += _of_the_model(evidence)
+    if evidence.weighted:
+        sentences.append("Rows are weighted: counts are sums of weights.")
+    return sentences
+
+
+def _of_the_model(evidence: Evidence) -> list[str]:
+    """What the model itself reports, and whether its predictions are those of its scores and threshold."""
+    sentences, goal, chosen = [], evidence.objective, evidence.chosen
+    if goal is not None and goal.has_floor and not goal.reached(*np.array(chosen[:3])[:, None])[0]:
+        sentences.append(f"The {goal} that was asked for is not reached on these rows.")
+    for title, text in getattr(getattr(evidence.model, "summary_", None), "lines", []):
+        if title.strip() == "note" and text.startswith("time was short"):
+            sentences.append(f"The fit ran out of time: {text.split(': ', 1)[-1]}.")
+    differ = _disagreements(evidence)
+    if differ:
+        sentences.append(
+            f"The model's own predictions differ from those of its scores and threshold for {differ:,} "
+            f"{plural(differ, 'row', 'rows')}."
+        )
+    return sentences
+
+
+def _disagreements(evidence: Evidence) -> int:
+    """How many rows `predict` puts in the other class: some models predict by more than their scores."""
+    if evidence.training or hasattr(evidence.model, "oof_scores_") or not hasattr(evidence.model, "predict"):
+        return 0
+    predicted = np.asarray(evidence.model.predict(evidence.X)) == evidence.labels[0]
+    return int(np.count_nonzero(predicted != evidence.flagged))
+
+
+# --- the data ---
+
+
+def _data(evidence: Evidence, notes: Iterable[object]) -> Context:
     table = evidence.table
     missing = table.missing()
     gaps = int(missing.sum())
-    facts = [
-        ("rows", f"{table.rows:,}"),
-        ("columns", _kinds(table.kinds)),
-        ("missing values", "none" if not gaps else f"{gaps:,}, {percent(gaps / table.rows / table.columns)} of all"),
-    ]
+    facts = [("rows", f"{table.rows:,}")]
     if evidence.index.size < table.rows:
-        facts.insert(1, ("rows reported", f"{evidence.index.size:,}"))
+        facts.append(("rows reported", f"{evidence.index.size:,}"))
+    facts.append(("columns", _kinds(table.kinds)))
+    share = percent(gaps / table.rows / table.columns)
+    facts.append(("missing values", f"{gaps:,}, {share} of all" if gaps else "none"))
     listed = [
         (table.shown[j], table.kinds[j], float(missing[j]), _typical(evidence, j))
         for j in range(min(table.columns, _COLUMNS))
@@ -61,12 +157,9 @@ def data(evidence: Evidence, notes: Iterable[object]) -> Context:
 
 
 def _kinds(kinds: list[str]) -> str:
-    said = {
-        "number": ("number", "numbers"), "yes or no": ("yes or no", "yes or no"), "date": ("date", "dates"),
-        "category": ("category", "categories"),
-    }  # fmt: skip
+    plurals = {"number": "numbers", "yes or no": "yes or no", "date": "dates", "category": "categories"}
     counts = Counter(kinds)
-    parts = [f"{counts[kind]:,} {plural(counts[kind], *words)}" for kind, words in said.items() if counts[kind]]
+    parts = [f"{counts[kind]:,} {plural(counts[kind], kind, many)}" for kind, many in plurals.items() if counts[kind]]
     return parts[0] if len(parts) == 1 else f"{len(kinds):,}: {', '.join(parts)}"
 
 
@@ -83,15 +176,14 @@ def _typical(evidence: Evidence, j: int) -> str:
     if evidence.table.kinds[j] == "date":
         return f"{value(known.min())} to {value(known.max())}"
     often = known.astype(str).value_counts()
-    return ", ".join(f"{cut(word, 20)} ({count:,})" for word, count in often.iloc[:3].items()) + (
-        f" and {often.size - 3:,} more" if often.size > 3 else ""
-    )
+    listed = ", ".join(f"{cut(word, 20)} ({count:,})" for word, count in often.iloc[:3].items())
+    return f"{listed} and {often.size - 3:,} more" if often.size > 3 else listed
 
 
-# --- 3: curves ---
+# --- curves ---
 
 
-def curves(evidence: Evidence) -> Context:
+def _curves(evidence: Evidence) -> Context:
     rates, share = evidence.chosen.rates, evidence.share
     tp, fn, fp, tn = (evidence.points[name].to_numpy() for name in Counts._fields)
     found, wrong = tp / (tp + fn), fp / (fp + tn)
@@ -99,51 +191,48 @@ def curves(evidence: Evidence) -> Context:
         right = tp / (tp + fp)
     known = np.isfinite(right)
     recall, false_alarms, precision = rates["recall"], 1.0 - rates["specificity"], rates["precision"]
-    title, at = (
-        f"{cut(name_of(evidence.labels[0]), 24)} found (recall)",
-        f"At the chosen threshold {percent(recall)} of",
-    )
-    roc = charts.curve_chart(
-        "roc-chart", wrong, found, (false_alarms, recall), ("others flagged wrongly", title), np.array([0.0, 1.0]),
-        ("ROC curve", f"{at} the class are found and {percent(false_alarms)} of the others are flagged."),
-    )  # fmt: skip
-    pr = charts.curve_chart(
-        "pr-chart", found[known], right[known], (recall, precision if math.isfinite(precision) else 0.0),
-        (title, "flagged that are right (precision)"), np.array([share, share]),
-        ("Precision and recall", f"{at} the class are found, and {percent(precision)} of the flagged rows are right. "
-         f"Guessing would be right for {percent(share)}."),
-    )  # fmt: skip
-    return {"roc": roc, "pr": pr}
+    title = f"{cut(name_of(evidence.labels[0]), 24)} found (recall)"
+    at = f"At the chosen threshold {percent(recall)} of the class is found, and"
+    words = ("ROC curve", f"{at} {percent(false_alarms)} of the others are flagged.")
+    frame = charts.Frame("roc-chart", axes=("others wrongly flagged", title), words=words)
+    roc = charts.curve_chart(frame, wrong, found, (false_alarms, recall), (0.0, 1.0))
+    right_share = f"{percent(precision)} of the flagged rows are right. Guessing would be right for {percent(share)}."
+    words = ("Precision and recall", f"{at} {right_share}")
+    frame = charts.Frame("pr-chart", axes=(title, "flagged rows that are right (precision)"), words=words)
+    chosen = (recall, precision if math.isfinite(precision) else 0.0)
+    return {"roc": roc, "pr": charts.curve_chart(frame, found[known], right[known], chosen, (share, share))}
 
 
-# --- 4: the threshold ---
+# --- the threshold ---
 
 
-def threshold(evidence: Evidence) -> Context:
-    """Where the slider stands at first."""
-    probability = float(evidence.points["probability"].iloc[evidence.place])
-    known = math.isfinite(probability)
+def slider(evidence: Evidence) -> Context:
+    """The operating points in numbers, and in words what the page shows at each of them, by the ids of its elements."""
+    points, names, prices = evidence.points, list(Counts._fields), evidence.prices
+    known = bool(np.isfinite(points["probability"]).all())
+    where = points["probability"].map(percent) if known else points["threshold"].map(significant)
+    shown = [_counts_in_words(Counts(*point)) for point in points[names].itertuples(index=False)]
     return {
-        "where": percent(probability) if known else significant(evidence.rule.threshold),
-        "what": "probability" if known else "score",
-    }  # fmt: skip
+        **points[["threshold", *names]].to_dict("list"),
+        "probability": points["probability"].tolist() if known else None,
+        "shown": {"where": where.tolist(), **pd.DataFrame(shown).to_dict("list")},
+        "chosen": evidence.place,
+        "before": evidence.plain_place,
+        "prices": {name: getattr(prices, name) for name in names},
+    }
 
 
-def for_the_script(evidence: Evidence) -> Context:
-    """The operating points in numbers."""
-    probability = evidence.points["probability"].to_numpy()
-    return {
-        **{name: evidence.points[name].tolist() for name in ("threshold", *Counts._fields)},
-        "probability": probability.tolist() if np.isfinite(probability).all() else None,
-        "chosen": evidence.place, "before": evidence.plain_place,
-        "prices": {name: getattr(evidence.prices, name) for name in ("fn", "fp", "tp", "tn")},
-    }  # fmt: skip
+def _counts_in_words(counts: Counts) -> dict[str, str]:
+    rates = {f"r-{name}": percent(rate) for name, rate in counts.rates.items()}
+    of_rows = {f"n-{name}": amount(count) for name, count in counts._asdict().items()}
+    of_1000 = {f"k-{name}": amount(counts.per_1000(count)) for name, count in counts._asdict().items()}
+    return rates | of_rows | of_1000 | {"k-flagged": amount(counts.per_1000(counts.tp + counts.fp))}
 
 
-# --- 5: scores ---
+# --- scores ---
 
 
-def scores(evidence: Evidence) -> Context:
+def _scores(evidence: Evidence) -> Context:
     values, positive, weight = evidence.scores, evidence.positive, evidence.weight
     low, high = typical_range(values, positive, weight)
     cuts = {"chosen": evidence.rule.threshold}
@@ -159,13 +248,17 @@ def scores(evidence: Evidence) -> Context:
     ]
     beyond = float(weight[(values < edges[0]) | (values > edges[-1])].sum() / weight.sum())
     ticks = _probability_ticks(evidence, edges)
-    labels = (name_of(evidence.labels[0]), name_of(evidence.labels[1]))
-    axis = "predicted probability (spaced by score)" if ticks else "score"
-    chart = charts.histogram(
-        "scores-chart", edges, (heights[0], heights[1]), cuts, ticks, labels, (axis, "share of each class"),
-        ("Scores of both classes", f"{percent(evidence.chosen.rates['recall'])} of {labels[0]} lie above the chosen "
-         f"threshold, and {percent(1.0 - evidence.chosen.rates['specificity'])} of {labels[1]}."),
-    )  # fmt: skip
+    label, other = (name_of(label) for label in evidence.labels)
+    rates = evidence.chosen.rates
+    above = f"{percent(rates['recall'])} of {label} and {percent(1.0 - rates['specificity'])} of {other}"
+    frame = charts.Frame(
+        "scores-chart",
+        axes=("predicted probability (spaced by score)" if ticks else "score", "share of each class"),
+        words=("Scores of both classes", f"{above} lie above the chosen threshold."),
+        height=290,
+        top=32.0,
+    )
+    chart = charts.histogram(frame, edges, [(label, heights[0]), (other, heights[1])], cuts, ticks)
     return {"chart": chart, "before": evidence.rule.plain_name if "before" in cuts else None, "beyond": beyond}
 
 
@@ -184,26 +277,25 @@ def _probability_ticks(evidence: Evidence, edges: Array) -> list[tuple[float, st
     return ticks if len(ticks) >= 2 else None
 
 
-# --- 6: calibration ---
+# --- probabilities ---
 
 
-def calibration(evidence: Evidence, bins: CalibrationBins | None) -> Context | None:
+def _calibration(evidence: Evidence, bins: CalibrationBins | None) -> Context | None:
     if bins is None:
         return None
     base = evidence.share * (1.0 - evidence.share)
-    chart = charts.reliability_chart("reliability-chart", bins, base, name_of(evidence.labels[0]))
+    chart = charts.reliability_chart(bins, base, name_of(evidence.labels[0]))
     table = np.column_stack([bins.prob_pred, bins.prob_true, bins.lower, bins.upper, bins.totals]).tolist()
-    better = 1.0 - bins.brier / base
-    return {
-        "chart": chart, "table": table, "bins": bins, "base": base, "trusted": trusted(bins, evidence),
-        "better": f"{percent(abs(better))} {'less' if better >= 0 else 'more'}",
-    }  # fmt: skip
+    gain = 1.0 - bins.brier / base
+    better = f"{percent(abs(gain))} {'less' if gain >= 0 else 'more'}"
+    found = {"chart": chart, "table": table, "bins": bins, "base": base, "better": better}
+    return found | {"trusted": _trusted(bins, evidence)}
 
 
-# --- 8: features ---
+# --- columns ---
 
 
-def features(evidence: Evidence, found: Influence | None) -> Context | None:
+def _features(evidence: Evidence, found: Influence | None) -> Context | None:
     if found is None:
         return None
     largest = float(np.abs(found.values).max()) or 1.0
@@ -242,33 +334,30 @@ def _rate(evidence: Evidence, numbers: Array, name: str, place: int) -> Markup |
     kept = np.isfinite(middles)
     rates = (hits / np.where(totals > 0, totals, 1.0))[kept]
     low, high = wilson(rates * rows[kept], (1.0 - rates) * rows[kept])
-    label = name_of(evidence.labels[0])
-    return charts.rate_chart(f"rate-{place}", middles[kept], rates, low, high, evidence.share, name, label)
+    title = f"Share of {name_of(evidence.labels[0])} by {name}"
+    return charts.rate_chart(f"rate-{place}", title, middles[kept], rates, (low, high), evidence.share)
 
 
-# --- 9: rows ---
+# --- rows ---
 
 
-def row_tables(evidence: Evidence, found: Influence | None) -> Context:
+def _row_tables(evidence: Evidence, found: Influence | None) -> Context:
     columns = [int(j) for j in (range(evidence.table.columns) if found is None else found.columns)][:_BESIDE]
     order = np.argsort(-evidence.scores, kind="stable")
     missed = order[(evidence.positive & ~evidence.flagged)[order]][::-1]
     alarms = order[(~evidence.positive & evidence.flagged)[order]]
-    label = quoted(evidence.labels[0])
+    label, score = quoted(evidence.labels[0]), "score" if evidence.probabilities is None else "probability"
     tables = [
         ("The riskiest rows", f"The {min(_SHOWN, order.size)} rows with the highest scores.", order),
         ("The worst misses", f"Rows that are {label} and have the lowest scores of those not flagged.", missed),
         ("The worst false alarms", f"Rows that are not {label} and have the highest scores of those flagged.", alarms),
     ]
-    return {
-        "names": [evidence.table.shown[j] for j in columns],
-        "tables": [
-            (title, note, [_row(evidence, int(i), columns) for i in of[:_SHOWN]], of.size) for title, note, of in tables
-        ],
-    }  # fmt: skip
+    listed = [(title, note, [_row(evidence, i, columns) for i in of[:_SHOWN]], of.size) for title, note, of in tables]
+    names = [(evidence.table.shown[j], "number") for j in columns]
+    return {"heads": [("row", ""), (score, "number"), ("truth", ""), *names], "tables": listed}
 
 
-def _row(evidence: Evidence, i: int, columns: list[int]) -> Context:
+def _row(evidence: Evidence, i: np.intp, columns: list[int]) -> Context:
     place, probabilities = evidence.index[i : i + 1], evidence.probabilities
     return {
         "name": cut(evidence.names[int(place[0])], 40),
@@ -279,11 +368,11 @@ def _row(evidence: Evidence, i: int, columns: list[int]) -> Context:
     }
 
 
-# --- 10: the search ---
+# --- the search ---
 
 
-def search(evidence: Evidence) -> Context | None:
-    """The settings that were tried, from the results that the model keeps."""
+def _search(evidence: Evidence) -> Context | None:
+    """The settings that were tried, if the model keeps its results."""
     found = getattr(evidence.model, "cv_results_", None)
     if isinstance(found, dict) and "params" in found and "mean_test_score" in found:
         ranks = np.asarray(found.get("rank_test_score", np.arange(len(found["params"]))))
@@ -296,7 +385,5 @@ def search(evidence: Evidence) -> Context | None:
         return None
     titles = {"roc_auc": "ROC-AUC", "gmean": "G-mean"}
     names = [name for name in found.columns if name != "class" or found["class"].nunique() > 1]
-    return {
-        "names": [titles.get(name, str(name)) for name in names],
-        "rows": list(found[names].head(_TRIED).itertuples(index=False)), "all": len(found),
-    }  # fmt: skip
+    heads = [(titles.get(name, str(name)), "") for name in names]
+    return {"heads": heads, "rows": list(found[names].head(_TRIED).itertuples(index=False)), "all": len(found)}

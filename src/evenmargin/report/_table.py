@@ -11,32 +11,24 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
-from .._tables.encoder import becomes_number, named
-from .._tables.kinds import as_days
+from .._tables.encoder import named
+from .._tables.kinds import as_floats, declared_kind
 from .._util.typing import Array, Index, MatrixLike
 
 __all__ = ["TableView"]
 
 
 _LONGEST = 80  # characters of a column's name
+_KINDS = {"number": "number", "complex": "number", "nothing": "number", "date": "date", "span": "date"}
 
 
 @dataclass(frozen=True)
 class TableView:
-    """Rows as the model takes them: a pandas frame, an array, or a sparse matrix.
+    """Rows as a pandas frame, an array, or a sparse matrix, whichever the model takes."""
 
-    Attributes
-    ----------
-    X : DataFrame, ndarray or sparse matrix
-    names : list of str
-        Of the columns, as they are shown.
-    kinds : list of str
-        "number", "yes or no", "date" or "category", for each column.
-    """
-
-    X: Any
-    names: list[str]
-    kinds: list[str]
+    X: MatrixLike
+    names: list[str]  # of the columns
+    kinds: list[str]  # of the columns: "number", "yes or no", "date" or "category"
 
     @classmethod
     def of(cls, X: MatrixLike, model: BaseEstimator) -> TableView:
@@ -49,12 +41,11 @@ class TableView:
         if X.ndim != 2 or 0 in X.shape:
             raise ValueError(f"X has shape {X.shape}: give a table with at least one row and one column.")
         if isinstance(X, pd.DataFrame):
-            names = list(named(X).columns)  # or it is refused
+            names = list(named(X).columns)  # which refuses names that are used twice
             kinds = [_kind(X.iloc[:, j]) for j in range(X.shape[1])]
         else:
-            own = getattr(model, "feature_names_in_", None)
-            fits = own is not None and len(own) == X.shape[1]
-            names = [str(name) for name in own] if fits and own is not None else [f"x{j}" for j in range(X.shape[1])]
+            names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+            names = names if len(names) == X.shape[1] else [f"x{j}" for j in range(X.shape[1])]
             kinds = [_kind(pd.Series(X[:, j])) for j in range(X.shape[1])] if X.dtype == object else []
             kinds = kinds or ["number" if X.dtype.kind in "iufb" else "category"] * X.shape[1]
         return cls(X, names, kinds)
@@ -69,7 +60,7 @@ class TableView:
 
     @property
     def shown(self) -> list[str]:
-        """The names, cut where they are very long."""
+        """The names, shortened if they are very long."""
         return [name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…" for name in self.names]
 
     def take(self, rows: Index) -> Any:
@@ -86,8 +77,7 @@ class TableView:
 
     def numbers(self, j: int, rows: Index | None = None) -> Array:
         """A column of numbers or dates as floats, missing ones as NaN."""
-        column = as_days(self.column(j, rows))
-        return np.asarray(pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan))
+        return as_floats(self.column(j, rows))
 
     def missing(self) -> Index:
         """How many values each column lacks."""
@@ -99,7 +89,7 @@ class TableView:
         return np.asarray(pd.isna(self.X).sum(axis=0), dtype=np.intp)
 
     def typical(self, rows: Index) -> Index:
-        """For each column, a row whose value is in the middle of these rows', or the most frequent one."""
+        """For each column, the place of a row with the median value of these rows, or the most frequent one."""
         places = np.zeros(self.columns, dtype=np.intp)
         for j, kind in enumerate(self.kinds):
             if kind in ("number", "date"):
@@ -115,7 +105,7 @@ class TableView:
         return places
 
     def slice(self, places: Index, j: int, k: int, across: Array, up: Array) -> Any:
-        """Rows that are alike in all columns, each its value at `places`, but for columns j and k."""
+        """Rows that are equal in all columns, with the values at `places`, except for columns j and k."""
         if isinstance(self.X, pd.DataFrame):
             columns = [self.X.iloc[np.full(across.size, place), i].array for i, place in enumerate(places)]
             columns[j], columns[k] = across, up
@@ -130,7 +120,7 @@ class TableView:
 
 
 def _array(X: MatrixLike) -> NDArray[Any]:
-    """Numbers as they are; a list that holds words too, as objects, so that its numbers stay numbers."""
+    """Numbers as they are; a list with words in it as objects, so that its numbers stay numbers."""
     if isinstance(X, list | tuple):
         held = np.array(X, dtype=object)
         words = held.ndim == 2 and any(isinstance(cell, str) for cell in held[0])
@@ -139,16 +129,6 @@ def _array(X: MatrixLike) -> NDArray[Any]:
 
 
 def _kind(column: pd.Series) -> str:
-    kind = column.dtype
-    if pd.api.types.is_bool_dtype(kind) and not isinstance(kind, pd.CategoricalDtype):
+    if pd.api.types.infer_dtype(column, skipna=True) == "boolean":
         return "yes or no"
-    if not becomes_number(column):
-        return "category"
-    if kind.kind in "mM" or isinstance(kind, pd.PeriodDtype):
-        return "date"
-    if kind.kind == "O":
-        inferred = pd.api.types.infer_dtype(column, skipna=True)
-        if inferred == "boolean":
-            return "yes or no"
-        return "date" if inferred.startswith(("date", "period", "timedelta")) else "number"
-    return "number"
+    return _KINDS.get(declared_kind(column), "category")

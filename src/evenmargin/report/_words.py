@@ -1,4 +1,4 @@
-"""Numbers and names as a reader wants them. `page.js` writes the same numbers in the same way."""
+"""Numbers and names in the form that readers of the report see. `page.js` writes costs in the same form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [
 ]  # fmt: skip
 
 _UNKNOWN = "unknown"
-_LARGE = 1e15  # from here on digits are no longer counted by eye
+_LARGE = 1e15  # from here on with a power of ten
 _DIGITS = Context(prec=400)  # enough for every float
 
 
@@ -35,9 +35,6 @@ def _exponent(number: float, digits: int = 3) -> str:
 def amount(number: float) -> str:
     """A count or a cost: whole from 100 on, else with one decimal where it has any.
 
-    Examples
-    --------
-    >>> from evenmargin.report._words import amount
     >>> amount(40.0), amount(12345.6), amount(3.14), amount(float("nan")), amount(-2), amount(1e30)
     ('40', '12,346', '3.1', 'unknown', '−2', '1.00e+30')
     """
@@ -49,16 +46,13 @@ def amount(number: float) -> str:
 
 
 def typed(number: float) -> str:
-    """A number as it would be typed, with all its digits, for a field of the page."""
+    """A number with all its digits, as a reader would type it into a field of the page."""
     return repr(float(number)).removesuffix(".0")
 
 
 def price(number: float) -> str:
-    """A price as it was given, with all its digits and thousands separated.
+    """A price with all its digits, thousands separated.
 
-    Examples
-    --------
-    >>> from evenmargin.report._words import price
     >>> price(1234567.0), price(0.025), price(1e30)
     ('1,234,567', '0.025', '1e+30')
     """
@@ -67,11 +61,8 @@ def price(number: float) -> str:
 
 
 def percent(share: float) -> str:
-    r"""A share with one decimal, small ones with two digits; the sign stays on the same line.
+    r"""A share with one decimal, or with two digits if it is small; the sign stays on the same line.
 
-    Examples
-    --------
-    >>> from evenmargin.report._words import percent
     >>> percent(0.9475), percent(0.00069), percent(0.0), percent(float("nan"))
     ('94.8\xa0%', '0.069\xa0%', '0.0\xa0%', 'unknown')
     """
@@ -97,12 +88,8 @@ def significant(number: float, digits: int = 3) -> str:
 def out_of_100(found: MetricInterval, about: str = "") -> str:
     """How many of 100, for a sentence: as precise as its range, and not 0 or 100 where it is neither.
 
-    `about` comes first unless the figure is a bound.
+    `about` is put before a figure that is no bound.
 
-    Examples
-    --------
-    >>> from evenmargin.operating import MetricInterval
-    >>> from evenmargin.report._words import out_of_100, range_of_100
     >>> for found in (MetricInterval(0.93, 0.81, 0.98), MetricInterval(0.003, 0.001, 0.008)):
     ...     print(out_of_100(found, about="about "), f"({range_of_100(found)})")
     about 93 (81 to 98)
@@ -128,7 +115,7 @@ def range_of_100(found: MetricInterval) -> str:
 
 
 def _decimals(found: MetricInterval) -> int:
-    """None for most ranges; some where all of it is near 0 or near 100."""
+    """0 for most ranges; more where all of the range is near 0 or near 100."""
     reach = 100.0 * min(found.high, 1.0 - found.low)
     return 0 if not 0 < reach < 5 else min(8, 1 - math.floor(math.log10(2.0 * reach)))
 
@@ -143,18 +130,16 @@ def plural(count: float, one: str, many: str) -> str:
 
 
 def rows_of(count: float) -> str:
-    """So many rows."""
     return f"{amount(count)} {plural(count, 'row', 'rows')}"
 
 
 def cut(text: object, most: int = 60) -> str:
-    """A text of at most so many characters, in one line."""
+    """A text in one line, cut after so many characters."""
     words = " ".join(str(text).split())
     return words if len(words) <= most else words[: most - 1].rstrip() + "…"
 
 
 def name_of(label: object) -> str:
-    """A label as it is shown."""
     return cut(label.item() if isinstance(label, np.generic) else label, 40)
 
 
@@ -163,13 +148,13 @@ def quoted(label: object) -> str:
 
 
 def value(cell: object, most: int = 40) -> str:
-    """A cell of a table."""
+    """A cell of a table, in a few characters."""
     if pd.api.types.is_scalar(cell) and pd.isna(cell):
         return "missing"
     if isinstance(cell, bool | np.bool_):
         return "yes" if cell else "no"
     if isinstance(cell, int | np.integer):
-        return f"{int(cell):,}".replace("-", "−") if abs(int(cell)) >= 100_000 else str(int(cell)).replace("-", "−")
+        return (f"{int(cell):,}" if abs(int(cell)) >= 100_000 else str(int(cell))).replace("-", "−")
     if isinstance(cell, float | np.floating):
         number = float(cell)
         return value(int(number)) if number.is_integer() and abs(number) < 1e12 else significant(number, 4)

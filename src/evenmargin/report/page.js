@@ -2,33 +2,20 @@
 (() => {
   const at = (id) => document.getElementById(id);
   const points = JSON.parse(at("points").textContent);
-  const { tp, fn, fp, tn, threshold, probability, prices } = points;
+  const { tp, fn, fp, tn, threshold, prices, shown } = points;
   const slider = at("slider");
 
-  // --- numbers as in _words.py ---
+  // --- costs, as `amount` in _words.py writes them: they depend on the prices that a reader types ---
 
   const fixed = (number, decimals) => {
     const [whole, rest] = Math.abs(number).toFixed(decimals).split(".");
     const apart = whole.replace(/\B(?=(\d{3})+$)/g, ",") + (rest ? "." + rest : "");
     return (number < 0 && /[1-9]/.test(apart) ? "−" : "") + apart;
   };
-  const exponent = (number) => number.toExponential(2).replace(/-/g, "−");
   const amount = (number) => {
     if (!Number.isFinite(number)) return "unknown";
-    if (Math.abs(number) >= 1e15) return exponent(number);
+    if (Math.abs(number) >= 1e15) return number.toExponential(2).replace(/-/g, "−");
     return Math.abs(number) >= 100 ? fixed(number, 0) : fixed(number, 1).replace(/\.0$/, "");
-  };
-  const percent = (share) => {
-    if (!Number.isFinite(share)) return "unknown";
-    const hundredths = 100 * share, size = Math.abs(hundredths);
-    const decimals = size > 0 && size < 0.1 ? Math.min(8, 1 - Math.floor(Math.log10(size))) : 1;
-    return fixed(hundredths, decimals) + "\u00a0%";
-  };
-  const significant = (number) => {
-    if (number === 0) return "0";
-    const size = Math.floor(Math.log10(Math.abs(number)));
-    if (size < -5 || size >= 12) return exponent(number);
-    return fixed(number, Math.max(0, 2 - size));
   };
 
   // --- what a threshold does ---
@@ -38,9 +25,9 @@
     const paid = fn[i] * missed + fp[i] * alarm + tp[i] * prices.tp + tn[i] * prices.tn;
     return (1000 * paid) / (tp[i] + fn[i] + fp[i] + tn[i]);
   };
-  const ratio = (part, whole) => (whole > 0 ? part / whole : NaN);
+  const recall = (i) => tp[i] / (tp[i] + fn[i]);
   const put = (id, words) => { at(id).textContent = words; };
-  const say = (id, words, delay) => { // emptied first, so that the same words are said again
+  const announce = (id, words, delay) => { // emptied first, so that the same words are read aloud again
     put(id, "");
     return setTimeout(() => put(id, words), delay);
   };
@@ -59,40 +46,27 @@
   };
 
   const show = () => {
-    const i = Number(slider.value), total = tp[i] + fn[i] + fp[i] + tn[i];
-    const recall = ratio(tp[i], tp[i] + fn[i]), precision = ratio(tp[i], tp[i] + fp[i]);
-    const specificity = ratio(tn[i], tn[i] + fp[i]);
-    const where = probability ? percent(probability[i]) : significant(threshold[i]);
-    const counts = { tp: tp[i], fn: fn[i], fp: fp[i], tn: tn[i] };
-    for (const [name, count] of Object.entries(counts)) {
-      put("n-" + name, amount(count));
-      put("k-" + name, amount((1000 * count) / total));
-    }
-    put("where", where);
-    put("r-recall", percent(recall));
-    put("r-precision", percent(precision));
-    put("r-specificity", percent(specificity));
-    put("r-gmean", percent(Math.sqrt(recall * specificity)));
-    put("k-flagged", amount((1000 * (tp[i] + fp[i])) / total));
+    const i = Number(slider.value), now = (id) => shown[id][i], where = now("where");
+    for (const id of Object.keys(shown)) put(id, now(id));
     const missed = price("price-fn"), alarm = price("price-fp");
     const word = at("currency").value.trim(), unit = word ? " " + word : "";
     const spent = amount(cost(i, missed, alarm)) + unit;
     put("cost", spent);
     put("cost-nobody", amount(cost(tp.length - 1, missed, alarm)) + unit);
     put("cost-everybody", amount(cost(0, missed, alarm)) + unit);
-    move("roc", 1 - specificity, recall);
-    move("pr", recall, Number.isFinite(precision) ? precision : 0);
+    move("roc", fp[i] / (fp[i] + tn[i]), recall(i));
+    move("pr", recall(i), tp[i] / (tp[i] + fp[i]) || 0);
     move("scores", threshold[i]);
     slider.setAttribute("aria-valuetext", where);
-    return `Above ${where}: ${amount(tp[i])} found, ${amount(fn[i])} missed, ${amount(fp[i])} false alarms; ` +
+    return `Above ${where}: ${now("n-tp")} found, ${now("n-fn")} missed, ${now("n-fp")} false alarms; ` +
       `1,000 cases cost ${spent}.`;
   };
 
   let waiting = 0;
   const update = () => {
     const words = show();
-    clearTimeout(waiting); // said once the slider rests
-    waiting = say("live", words, 400);
+    clearTimeout(waiting); // announced once the slider rests
+    waiting = announce("live", words, 400);
   };
   const go = (i) => { slider.value = i; update(); };
 
@@ -104,7 +78,7 @@
   };
   const enough = () => {
     let i = tp.length - 1;
-    while (i > 0 && !(ratio(tp[i], tp[i] + fn[i]) >= 0.95)) i--;
+    while (i > 0 && !(recall(i) >= 0.95)) i--;
     return i;
   };
 
@@ -131,11 +105,11 @@
     put("theme", "Theme: " + next);
   });
 
-  let saying = 0, renaming = 0;
-  const tell = (words, label) => {
-    clearTimeout(saying);
+  let announcing = 0, renaming = 0;
+  const confirm = (words, label) => {
+    clearTimeout(announcing);
     clearTimeout(renaming);
-    saying = say("copied", words, 100);
+    announcing = announce("copied", words, 100);
     put("copy", label);
     renaming = setTimeout(() => put("copy", "Copy"), 4000);
   };
@@ -143,10 +117,10 @@
     const code = at("snippet");
     try {
       await navigator.clipboard.writeText(code.textContent);
-      tell("Copied", "Copied");
-    } catch { // marked, so that the reader can
+      confirm("Copied", "Copied");
+    } catch { // selected, so that the reader can copy it
       getSelection().selectAllChildren(code);
-      tell("It could not be copied. It is selected: copy it with your keyboard.", "Selected: press Ctrl+C");
+      confirm("The code could not be copied. It is selected: copy it with your keyboard.", "Selected: press Ctrl+C");
     }
   });
 
