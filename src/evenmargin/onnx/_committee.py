@@ -11,7 +11,6 @@ import numpy as np
 from .._tables.encoder import TableEncoder
 from ..auto import EvenMarginClassifier
 from ..auto.committee import Committee
-from ..auto.crossfit import Expansion
 from ..auto.views import FAR, PiecewiseLinear, QuantileNormal, Standard, View
 from ..operating import Calibrator
 from ._graph import Graph
