@@ -8,19 +8,8 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .._util.typing import MatrixLike
-from .kernels import (
-    RBF,
-    Exponential,
-    Function,
-    Kernel,
-    Laplacian,
-    Linear,
-    Poly,
-    Precomputed,
-    centre_of,
-    kernel_matrix,
-    reach,
-)
+from .kernels import RBF, Distance, Function, Kernel, Linear, Poly, Precomputed
+from .tiles import centre_of, kernel_matrix, reach
 
 __all__ = ["check_digits", "check_precomputed", "is_definite"]
 
@@ -50,7 +39,7 @@ def check_digits(kernel: Kernel, X: MatrixLike) -> None:
 
 def is_definite(kernel: Kernel, X: MatrixLike) -> bool:
     """Whether the kernel is positive definite, by its kind or on some rows; a warning if not."""
-    if isinstance(kernel, RBF | Exponential | Laplacian | Linear) or (isinstance(kernel, Poly) and kernel.coef0 >= 0):
+    if isinstance(kernel, Distance | Linear) or (isinstance(kernel, Poly) and kernel.coef0 >= 0):
         return True
     some = np.linspace(0, X.shape[0] - 1, min(X.shape[0], 300)).astype(np.intp)
     if isinstance(kernel, Precomputed):
