@@ -22,7 +22,7 @@ from ..kernels import Precomputed
 from ..losses import slopes
 from ..problem import KernelProblem, Problem, Solution
 from .base import Control, Solver, State, require, whole
-from .gram import Whole
+from .gram import Entries, Whole
 from .lbfgs import Lbfgs
 
 # Rows up to which K and its factor are held: 3 GB each.
@@ -75,7 +75,7 @@ class KernelLbfgs(Solver):
             raise ValueError(
                 "solver='lbfgs' needs a positive definite kernel: use solver='sgd', or 'smo' with a hinge."
             )
-        K = Whole(problem.kernel, problem.X, 0.0, None, problem.workers).K
+        K = Whole(Entries(problem.kernel, problem.X, problem.workers)).K
         if isinstance(problem.kernel, Precomputed):
             K = np.array(K, dtype=np.float64, order="C")  # it is the user's own, and will be overwritten
         L, pivots = pivoted_cholesky(K)

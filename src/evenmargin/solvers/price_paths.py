@@ -26,7 +26,7 @@ from .._util.typing import Array, Floats, Index, Mask, VectorLike
 from ..kernels import Precomputed
 from ..losses import Hinge, SquaredHinge
 from ..problem import KernelProblem
-from .gram import SMALL, Whole
+from .gram import SMALL, Entries, Whole
 from .smo import SMO, SMOState
 
 __all__ = ["Paths", "Square", "solve_paths"]
@@ -238,7 +238,7 @@ class _PathGram(Whole):
     """All of K, with one place for the blocks of all rounds: fresh memory costs as much as filling it."""
 
     def __init__(self, K: Any, workers: Workers) -> None:
-        super().__init__(Precomputed(), K, 0.0, None, workers)
+        super().__init__(Entries(Precomputed(), K, workers))
         self._place = np.empty(0)
 
     def _block(self, rows: Index) -> Array:

@@ -36,7 +36,7 @@ from ..losses import values
 from ..problem import KernelProblem, Solution
 from .base import Control, Solver, State, require, run, whole
 from .block import polish, solve_block
-from .gram import Gram, Streamed, Whole, hold
+from .gram import Entries, Gram, Streamed, Whole, hold
 
 # Error of a float32 kernel value from which float64 is used from the start.
 _COARSE = 1e-4
@@ -119,7 +119,10 @@ class SMO(Solver):
         return 100_000
 
     def init(self, problem: KernelProblem, control: Control) -> SMOState:  # type: ignore[override]
-        gram = _hold(problem, self.size)
+        _, ridge = problem.loss.dual_box()
+        constant, ridge = float(problem.augmented), ridge / problem.price if ridge else None
+        entries = Entries(problem.kernel, problem.X, problem.workers, constant, ridge)
+        gram = hold(entries, problem.cache_size, self.size)
         if gram.rounding > _COARSE:
             gram.widen()
         y = problem.y.astype(np.float64)
@@ -294,14 +297,6 @@ class SMO(Solver):
             if share == 1:
                 return beta
             sample, alpha = larger, np.abs(beta)
-
-
-def _hold(problem: KernelProblem, size: int) -> Gram:
-    _, ridge = problem.loss.dual_box()
-    return hold(
-        problem.kernel, problem.X, 1.0 if problem.augmented else 0.0, ridge / problem.price if ridge else None,
-        problem.workers, problem.cache_size, size,
-    )  # fmt: skip
 
 
 def _widen(state: SMOState) -> None:
