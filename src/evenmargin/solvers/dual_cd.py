@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._util.typing import Array
-from ..problem import Problem, Solution
+from ..problem import Problem, Solution, Status
 from .base import CHUNK, Control, Solver, State
 from .duality import certify, settled_intercept
 
@@ -67,9 +67,6 @@ class DualCD(Solver):
     name = "dual_cd"
     unit = "pass over the rows"
     needs = ("dual_box", "conjugate")
-
-    def default_max_iter(self, problem: Problem) -> int:
-        return 100_000
 
     def init(self, problem: Problem, control: Control) -> DualCDState:
         n, d = problem.shape
@@ -142,7 +139,7 @@ class DualCD(Solver):
         # Rounding has drifted w from Σ α y x a little: start again from it.
         state.w = problem.combine(state.alpha * problem.y)
         state.constant[0] = state.s * float(state.alpha @ problem.y)
-        state.settled = state.threshold < 1e-13
+        state.ending = Status.STALLED if state.threshold < 1e-13 else None
         state.passes = 0
         return certify(problem, state.w, state.intercept, state.alpha)
 

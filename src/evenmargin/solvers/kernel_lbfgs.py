@@ -12,7 +12,6 @@ correction on the pivot rows that makes up for what is left of the gradient.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
@@ -21,9 +20,9 @@ from .._util.typing import Array, Floats, Index
 from ..kernels import Precomputed
 from ..losses import slopes
 from ..problem import KernelProblem, Problem, Solution
-from .base import Control, Solver, State, require, whole
+from .base import Control, State
 from .gram import Entries, Whole
-from .lbfgs import Lbfgs
+from .lbfgs import Lbfgs, LbfgsOptions, LbfgsState
 
 # Rows up to which K and its factor are held: 3 GB each.
 MOST_ROWS = 20_000
@@ -32,13 +31,13 @@ MOST_ROWS = 20_000
 @dataclass
 class KernelLbfgsState(State):
     linear: Problem
-    inner: Any
+    inner: LbfgsState
     pivots: Index
     triangle: Array  # the pivot rows of L
 
 
 @dataclass(frozen=True)
-class KernelLbfgs(Solver):
+class KernelLbfgs(LbfgsOptions):
     """L-BFGS on the representer coefficients; see the module.
 
     Parameters
@@ -47,24 +46,13 @@ class KernelLbfgs(Solver):
         Pairs of steps and gradients that are kept.
     """
 
-    memory: int = 20
-
-    def __post_init__(self) -> None:
-        require(self, memory=(whole(self.memory, 1), "a whole number from 1"))
-
-    name = "lbfgs"
-    unit = "L-BFGS step"
     kernel = True
-    needs = ("curvature",)
 
     @property
     def _linear(self) -> Lbfgs:
         return Lbfgs(self.memory)
 
-    def default_max_iter(self, problem: KernelProblem) -> int:  # type: ignore[override]
-        return 10_000
-
-    def init(self, problem: KernelProblem, control: Control) -> KernelLbfgsState:  # type: ignore[override]
+    def init(self, problem: KernelProblem, control: Control) -> KernelLbfgsState:
         n = problem.shape[0]
         if n > MOST_ROWS:
             raise ValueError(
@@ -85,18 +73,18 @@ class KernelLbfgs(Solver):
             start.coef, start.intercept = L.T @ control.coef, control.intercept
         return KernelLbfgsState(linear, self._linear.init(linear, start), pivots, L[pivots])
 
-    def step(self, problem: KernelProblem, state: KernelLbfgsState, limit: int) -> int:  # type: ignore[override]
+    def step(self, problem: KernelProblem, state: KernelLbfgsState, limit: int) -> int:
         done = self._linear.step(state.linear, state.inner, limit)
-        state.due, state.settled, state.stationary = state.inner.due, state.inner.settled, state.inner.stationary
+        state.due, state.ending = state.inner.due, state.inner.ending
         return done
 
-    def gap(self, problem: KernelProblem, state: KernelLbfgsState) -> tuple[float, float]:  # type: ignore[override]
+    def gap(self, problem: KernelProblem, state: KernelLbfgsState) -> tuple[float, float]:
         return self._linear.gap(state.linear, state.inner)
 
-    def coefficients(self, problem: KernelProblem, state: KernelLbfgsState) -> tuple[Array, float]:  # type: ignore[override]
+    def coefficients(self, problem: KernelProblem, state: KernelLbfgsState) -> tuple[Array, float]:
         return self._represented(state, *self._linear.coefficients(state.linear, state.inner))
 
-    def finish(self, problem: KernelProblem, state: KernelLbfgsState, solution: Solution) -> bool:  # type: ignore[override]
+    def finish(self, problem: KernelProblem, state: KernelLbfgsState, solution: Solution) -> bool:
         moved = self._linear.finish(state.linear, state.inner, solution)
         solution.coef, solution.intercept = self._represented(state, solution.coef, solution.intercept)
         return moved or not np.isfinite(solution.objective)

@@ -29,11 +29,11 @@ from .. import _core
 from .._device import arrays, products
 from .._util.typing import Array, Floats, Index, MatrixLike
 from ..kernels import Function, Points, Precomputed, centre_of
-from ..problem import KernelProblem, Solution
-from .base import Control, Solver, State
+from ..problem import KernelProblem
+from .base import Control, State
 from .duality import best_intercept
 from .gram import SMALL
-from .pegasos import bias_mode, safe_radius
+from .pegasos import StepsOverT, bias_mode, safe_radius
 
 BLOCK, BLOCK_THERE = 512, 1024  # steps that are taken from one tile, on the host and on a device
 LOOK, LOOK_THERE = 500_000_000, 100_000_000_000  # kernel values that a look at all rows may cost: about a second
@@ -53,7 +53,7 @@ class KernelSGDState(State):
 
 
 @dataclass(frozen=True)
-class KernelSGD(Solver):
+class KernelSGD(StepsOverT):
     """Blocked kernel SGD; see the module.
 
     Parameters
@@ -68,15 +68,12 @@ class KernelSGD(Solver):
     best_b: bool = True
 
     name = "sgd"
-    unit = "step"
     kernel = True
-    exact = False
-    needs = ("slope",)
 
-    def default_max_iter(self, problem: KernelProblem) -> int:  # type: ignore[override]
+    def default_max_iter(self, problem: KernelProblem) -> int:
         return min(max(10_000, 5 * problem.shape[0]), 100_000)
 
-    def init(self, problem: KernelProblem, control: Control) -> KernelSGDState:  # type: ignore[override]
+    def init(self, problem: KernelProblem, control: Control) -> KernelSGDState:
         loops, n = _core.sgd_loops, problem.shape[0]
         tally = np.zeros(loops.TALLY)
         tally[_core.kernel_sgd_loops.SCALE] = 1.0
@@ -103,7 +100,7 @@ class KernelSGD(Solver):
             drawn=drawn,
         )
 
-    def step(self, problem: KernelProblem, state: KernelSGDState, limit: int) -> int:  # type: ignore[override]
+    def step(self, problem: KernelProblem, state: KernelSGDState, limit: int) -> int:
         order = state.take(min(limit, state.drawn.block))
         scores, K = state.drawn.against(order, state.coef)
         added = np.empty(order.size)
@@ -118,23 +115,15 @@ class KernelSGD(Solver):
         state.t += order.size
         return int(order.size)
 
-    def coefficients(self, problem: KernelProblem, state: KernelSGDState) -> tuple[Array, float]:  # type: ignore[override]
+    def coefficients(self, problem: KernelProblem, state: KernelSGDState) -> tuple[Array, float]:
         loops, t = _core.sgd_loops, max(state.t, 1)
         b = state.tally[loops.BIAS] / (t if problem.augmented else 1.0)
         return state.coef * (state.tally[_core.kernel_sgd_loops.SCALE] / t), float(b)
 
-    def finish(self, problem: KernelProblem, state: KernelSGDState, solution: Solution) -> bool:  # type: ignore[override]
-        beta, b = self.coefficients(problem, state)
-        solution.coef, solution.intercept = beta, self.refine(problem, beta, b)
-        return True
-
-    def refine(self, problem: KernelProblem, w: Floats, b: float) -> float:  # type: ignore[override]
-        """A free intercept at its best value for the final w."""
-        if not (self.best_b and problem.free and hasattr(problem.loss, "conjugate")):
-            return b
+    def _best_intercept(self, problem: KernelProblem, w: Floats) -> float:
         n, support = problem.shape[0], max(1, int(np.count_nonzero(w)))
         if n * support <= look(problem.X):
-            return best_intercept(problem, problem.scores(w, 0.0))
+            return super()._best_intercept(problem, w)
         some = slice(0, None, int(np.ceil(10.0 * n * support / look(problem.X))))  # all would cost more than the fit
         sample = replace(problem, X=problem.X[some], y=problem.y[some], price=problem.price[some])
         return best_intercept(sample, problem.scores_of(sample.X, w).astype(np.float64))

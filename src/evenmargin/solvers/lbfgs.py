@@ -18,7 +18,7 @@ from scipy.sparse import issparse
 from .. import _core
 from .._util.typing import Array
 from ..problem import Problem, Solution, Status
-from .base import Control, Solver, State, require, whole
+from .base import AnyProblem, Control, Solver, State, require, whole
 from .newton import polish, start_at, worth_polishing
 
 
@@ -30,14 +30,8 @@ class LbfgsState(State):
 
 
 @dataclass(frozen=True)
-class Lbfgs(Solver):
-    """L-BFGS; see the module.
-
-    Parameters
-    ----------
-    memory : int, default=20
-        Pairs of steps and gradients that are kept.
-    """
+class LbfgsOptions(Solver):
+    """What L-BFGS is given, with a kernel or without one."""
 
     memory: int = 20
 
@@ -48,8 +42,19 @@ class Lbfgs(Solver):
     unit = "L-BFGS step"
     needs = ("curvature",)
 
-    def default_max_iter(self, problem: Problem) -> int:
+    def default_max_iter(self, problem: AnyProblem) -> int:
         return 10_000
+
+
+@dataclass(frozen=True)
+class Lbfgs(LbfgsOptions):
+    """L-BFGS; see the module.
+
+    Parameters
+    ----------
+    memory : int, default=20
+        Pairs of steps and gradients that are kept.
+    """
 
     def init(self, problem: Problem, control: Control) -> LbfgsState:
         scale = np.sqrt(self._diagonal(problem))
@@ -89,8 +94,10 @@ class Lbfgs(Solver):
         done = small(result.x, float(result.fun))
         if done:
             state.tol *= 0.01  # should the gap not be reached yet
-        state.stationary = done and not hasattr(problem.loss, "conjugate")
-        state.settled = state.stationary or (result.nit < most and not done)
+        if done:
+            state.ending = None if hasattr(problem.loss, "conjugate") else Status.STATIONARY
+        else:
+            state.ending = Status.STALLED if result.nit < most else None
         return max(1, int(result.nit))
 
     def coefficients(self, problem: Problem, state: LbfgsState) -> tuple[Array, float]:

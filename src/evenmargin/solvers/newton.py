@@ -142,7 +142,7 @@ class Newton(Solver):
         direction = -solve_lower(self._matrix(state.part.problem, look.second), gradient)
         decrement = float(-gradient @ direction)
         if not decrement > 0.0:  # zero, or a loss that is not convex here
-            state.settled = True
+            state.ending = Status.STALLED
             return 1
         move = state.part.problem.scores(direction[:-1], direction[-1])
         tau = self._line_search(state, direction, move)
@@ -158,7 +158,8 @@ class Newton(Solver):
         state.due = decrement + state.look.slack <= state.tol * state.value
         # decrement · κ is about the squared change of the multipliers
         small = decrement * max(1.0, state.kappa) <= 1e-21 * state.value
-        state.settled = small and (new_multipliers or state.small or not state.kappa)
+        if small and (new_multipliers or state.small or not state.kappa):
+            state.ending = Status.STALLED
         state.small = small
         return 1
 
@@ -289,7 +290,7 @@ def worth_polishing(problem: Problem, solution: Solution) -> bool:
 def polish(problem: Problem, state: NewtonState, solution: Solution) -> bool:
     """Newton steps until rounding stops them, counted in the solution; True if there were any."""
     solver, steps = Newton(), 0
-    while not state.settled and steps < 60:
+    while state.ending is None and steps < 60:
         steps += solver.step(problem, state, 1)
     if steps:
         solver._screen(problem, state, freeze=False)

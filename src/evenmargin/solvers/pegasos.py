@@ -20,15 +20,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from .. import _core
 from .._util.typing import Array, Floats, Index
-from ..losses import values
-from ..problem import Problem, Solution
-from .base import CHUNK, DRAWS, Control, Solver, State, real, require
+from ..problem import Problem, Solution, Status
+from .base import CHUNK, DRAWS, AnyProblem, AnyState, Control, Solver, State, real, require
 from .duality import best_intercept
 
 
@@ -46,8 +44,33 @@ class PegasosState(State):
     first: int = 0  # steps taken before this fit
 
 
+class StepsOverT(Solver):
+    """Base of the solvers with step 1/(λt)."""
+
+    project: bool
+    best_b: bool
+
+    unit = "step"
+    exact = False
+    needs = ("slope",)
+
+    def finish(self, problem: AnyProblem, state: AnyState, solution: Solution) -> bool:
+        w, b = self.coefficients(problem, state)
+        solution.coef, solution.intercept = w, self.refine(problem, w, b)
+        return True
+
+    def refine(self, problem: AnyProblem, w: Floats, b: float) -> float:
+        """A free intercept at its best value for the final w."""
+        if not (self.best_b and problem.free and hasattr(problem.loss, "conjugate")):
+            return b
+        return self._best_intercept(problem, w)
+
+    def _best_intercept(self, problem: AnyProblem, w: Floats) -> float:
+        return best_intercept(problem, problem.scores(w.astype(np.float64, copy=False), 0.0))
+
+
 @dataclass(frozen=True)
-class Pegasos(Solver):
+class Pegasos(StepsOverT):
     """Pegasos; see the module.
 
     Parameters
@@ -82,9 +105,6 @@ class Pegasos(Solver):
         require(self, change_tol=(real(self.change_tol, 0.0), "a finite number from 0"))
 
     name = "pegasos"
-    unit = "step"
-    exact = False
-    needs = ("slope",)
 
     def default_max_iter(self, problem: Problem) -> int:
         return max(100_000, 10 * problem.shape[0])
@@ -125,7 +145,8 @@ class Pegasos(Solver):
             state.radius, self.change_tol,
         )  # fmt: skip
         state.t += done
-        state.settled = done < order.size
+        if done < order.size:
+            state.ending = Status.SETTLED
         if state.radius < np.inf:
             _measure(problem, state.v, state.tally)
         return int(done)
@@ -144,33 +165,19 @@ class Pegasos(Solver):
             b = tally[loops.BIAS_SUM] / count
         return w.astype(state.v.dtype), float(b)
 
-    def finish(self, problem: Problem, state: PegasosState, solution: Solution) -> bool:
-        w, b = self.coefficients(problem, state)
-        solution.coef, solution.intercept = w, self.refine(problem, w, b)
-        return True
-
-    def refine(self, problem: Problem, w: Floats, b: float) -> float:
-        """A free intercept at its best value for the final w."""
-        if not (self.best_b and problem.free and hasattr(problem.loss, "conjugate")):
-            return b
-        return best_intercept(problem, problem.scores(w.astype(np.float64), 0.0))
-
 
 def safe_radius(problem: Problem, project: bool) -> float:
     """The ball to scale back to; where the paper gives none, one that holds the optimum."""
     box = getattr(problem.loss, "dual_box", None)
     if box is not None and math.isinf(box()[0]):  # a slope without bound: unprojected, first steps blow up
-        y = problem.y.astype(np.float64)
-        nothing = float(problem.price @ values(problem.loss, y * problem.offset, y))
-        return max(problem.radius, math.sqrt(2.0 * nothing))
+        return max(problem.radius, math.sqrt(2.0 * problem.zero_objective))
     return problem.radius if project else np.inf
 
 
 def bias_mode(problem: Problem) -> int:
     """How the compiled loops treat the intercept."""
     loops = _core.sgd_loops
-    mode: Any = loops.AUGMENTED if problem.augmented else loops.FREE if problem.free else loops.FIXED
-    return int(mode)
+    return loops.AUGMENTED if problem.augmented else loops.FREE if problem.free else loops.FIXED
 
 
 def _measure(problem: Problem, v: Floats, tally: Array) -> None:

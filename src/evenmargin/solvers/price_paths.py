@@ -27,7 +27,7 @@ from ..kernels import Precomputed
 from ..losses import Hinge, SquaredHinge
 from ..problem import KernelProblem
 from .gram import SMALL, Entries, Whole
-from .smo import SMO, SMOState
+from .smo import SMO, Phase, SMOState
 
 __all__ = ["Paths", "Square", "solve_paths"]
 
@@ -299,13 +299,14 @@ def _go_on(state: SMOState, before: Array, price: Array, y: Array, fold: Index) 
     """
     own = np.abs(state.beta[fold])
     inside = bool(own.any() and (own < before).all() and (price[fold] >= before).all())
-    state.lo, state.hi = np.where(y > 0, 0.0, -price), np.where(y > 0, price, 0.0)
+    box = np.where(y > 0, 0.0, -price), np.where(y > 0, price, 0.0)
     if inside:
+        state.restart(state.beta, *box)
         return True
     gain, curve = float(state.beta @ state.target), float(state.beta @ (state.target - state.v))
     most = float((price[fold] / before).min())
     scale = min(max(gain / curve if curve > 0 else 1.0, 1.0), most)
-    state.beta = np.clip(scale * state.beta, state.lo, state.hi)
+    state.restart(np.clip(scale * state.beta, *box), *box)
     state.v = state.target - scale * (state.target - state.v)
     return False
 
@@ -314,13 +315,13 @@ def _rounds(solver: SMO, problem: KernelProblem, state: SMOState, tol: float) ->
     """Rounds of SMO until the violation and the gap are within tol."""
     state.tol, state.steps, state.waited = tol, 0, 0
     state.dual, state.least = -np.inf, np.inf
-    state.due = state.settled = state.sure = False
+    state.due, state.ending, state.phase = False, None, Phase.ROUNDS
     while True:
         solver.step(problem, state, 1)
-        if state.due or state.settled:
+        if state.due or state.ending:
             objective, gap = solver.gap(problem, state)
             if gap <= tol * abs(objective):
                 return True
             if not state.due or state.tol < _LEAST * tol:
                 return False
-            state.settled = state.sure = False  # the violation is small, but the prices are large
+            state.ending, state.phase = None, Phase.ROUNDS  # the violation is small, but the prices are large

@@ -26,14 +26,15 @@ With the squared hinge there is no upper bound, and K has a ridge of 1/(2 price)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import Enum
 
 import numpy as np
 
 from .._util.typing import Array, Index
 from ..kernels import kernel_dot
 from ..losses import values
-from ..problem import KernelProblem, Solution
+from ..problem import KernelProblem, Solution, Status
 from .base import Control, Solver, State, require, run, whole
 from .block import polish, solve_block
 from .gram import Entries, Gram, Streamed, Whole, hold
@@ -48,6 +49,13 @@ _WIDTH = 0.04
 _PATIENCE = 10
 # Steps inside blocks that a fit may take, at least: what LIBSVM grants too.
 _STEPS = 10_000_000
+
+
+class Phase(Enum):
+    """How far v of the rows near the margin may be believed."""
+
+    ROUNDS = "working sets are solved, and v carries rounding"
+    CHECKED = "v is computed anew in float64"
 
 
 @dataclass
@@ -65,13 +73,18 @@ class SMOState(State):
     least: float = np.inf
     waited: int = 0
     steps: int = 0  # inside blocks
-    sure: bool = False  # v is true near the margin
-    bars: Bars | None = None
+    phase: Phase = Phase.ROUNDS
+    bars: Bars = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.bars = Bars(self.beta, self.lo, self.hi)
+
+    def restart(self, beta: Array, lo: Array, hi: Array) -> None:
+        """Other coefficients, in another box."""
+        self.beta, self.lo, self.hi, self.bars = beta, lo, hi, Bars(beta, lo, hi)
 
     def movable(self) -> tuple[Array, Array]:
         """v of rows that may rise, −∞ for others, and of rows that may fall, ∞ for others; good until the next call."""
-        if self.bars is None or not self.bars.are_of(self):
-            self.bars = Bars(self.beta, self.lo, self.hi)
         return np.add(self.v, self.bars.rise, out=self.bars.up), np.add(self.v, self.bars.fall, out=self.bars.down)
 
 
@@ -85,9 +98,6 @@ class Bars:
         self.beta, self.lo, self.hi = beta, lo, hi
         self.rise, self.fall, self.up, self.down = np.empty((4, beta.size))
         self.note(slice(None))
-
-    def are_of(self, state: SMOState) -> bool:
-        return self.beta is state.beta and self.lo is state.lo and self.hi is state.hi
 
     def note(self, rows: Index | slice) -> None:
         """β of these rows has changed."""
@@ -115,10 +125,7 @@ class SMO(Solver):
     kernel = True
     needs = ("dual_box",)
 
-    def default_max_iter(self, problem: KernelProblem) -> int:  # type: ignore[override]
-        return 100_000
-
-    def init(self, problem: KernelProblem, control: Control) -> SMOState:  # type: ignore[override]
+    def init(self, problem: KernelProblem, control: Control) -> SMOState:
         _, ridge = problem.loss.dual_box()
         constant, ridge = float(problem.augmented), ridge / problem.price if ridge else None
         entries = Entries(problem.kernel, problem.X, problem.workers, constant, ridge)
@@ -140,23 +147,26 @@ class SMO(Solver):
             size = y.size
         return SMOState(gram, beta, lo, hi, target, v, size, control.tol, np.empty(0, np.intp))
 
-    def step(self, problem: KernelProblem, state: SMOState, limit: int) -> int:  # type: ignore[override]
+    def step(self, problem: KernelProblem, state: SMOState, limit: int) -> int:
         top, bottom = _extremes(state, problem.free)
         noise = _noise(state)
         if top - bottom <= max(state.tol, 3.0 * noise):
-            again = state.sure
-            self._look_closely(problem, state, noise)
+            before = state.phase
+            self._check(problem, state, noise)
             top, bottom = _extremes(state, problem.free)
             if top - bottom <= state.tol:
                 state.tol *= 0.1  # should the gap not be small enough yet
-                state.due, state.stationary = problem.definite, not problem.definite
-                state.settled = again or not problem.definite  # looked at before: rounding is all that is left
+                state.due = problem.definite
+                if not problem.definite:
+                    state.ending = Status.STATIONARY
+                elif before is Phase.CHECKED:  # rounding is all that is left
+                    state.ending = Status.STALLED
                 return 1
             _widen(state)
         state.due = False
         self._solve(problem, state, self._choose(problem, state, top, bottom), top - bottom)
         if self._is_stuck(state, top - bottom):
-            state.settled = not state.gram.single
+            state.ending = None if state.gram.single else Status.STALLED
             _widen(state)
         return 1
 
@@ -170,10 +180,10 @@ class SMO(Solver):
         spent = state.steps >= max(_STEPS, 100 * state.beta.size)
         return state.waited >= _PATIENCE or violation <= floor or spent
 
-    def coefficients(self, problem: KernelProblem, state: SMOState) -> tuple[Array, float]:  # type: ignore[override]
+    def coefficients(self, problem: KernelProblem, state: SMOState) -> tuple[Array, float]:
         return state.beta, _intercept(problem, state)
 
-    def gap(self, problem: KernelProblem, state: SMOState) -> tuple[float, float]:  # type: ignore[override]
+    def gap(self, problem: KernelProblem, state: SMOState) -> tuple[float, float]:
         """Objective and gap, from v alone: no further product with K."""
         b = 0.0 if problem.augmented else _intercept(problem, state)
         product = state.target - state.v
@@ -187,17 +197,17 @@ class SMO(Solver):
             return objective, np.nan
         return objective, max(0.0, objective - (float(state.beta @ state.target) - 0.5 * curved))
 
-    def finish(self, problem: KernelProblem, state: SMOState, solution: Solution) -> bool:  # type: ignore[override]
+    def finish(self, problem: KernelProblem, state: SMOState, solution: Solution) -> bool:
         if isinstance(state.gram, Whole) and state.size == state.beta.size:
             self._polish(problem, state)
         else:
-            self._look_closely(problem, state, _noise(state))
+            self._check(problem, state, _noise(state))
         solution.coef, solution.intercept = self.coefficients(problem, state)
         solution.alpha = np.abs(state.beta)
         solution.objective, solution.gap = self.gap(problem, state)
         return False
 
-    def certificate(self, problem: KernelProblem, solution: Solution) -> tuple[float, float]:  # type: ignore[override]
+    def certificate(self, problem: KernelProblem, solution: Solution) -> tuple[float, float]:
         return solution.objective, solution.gap  # `finish` has looked
 
     def _solve(self, problem: KernelProblem, state: SMOState, rows: Index, violation: float) -> None:
@@ -212,10 +222,9 @@ class SMO(Solver):
         )
         moved = np.flatnonzero(own != before)
         state.beta[rows] = own
-        if state.bars is not None:
-            state.bars.note(rows[moved])
+        state.bars.note(rows[moved])
         state.v -= state.gram.dot(rows[moved], (own - before)[moved])
-        state.last, state.sure = rows, False
+        state.last, state.phase = rows, Phase.ROUNDS
 
     def _choose(self, problem: KernelProblem, state: SMOState, top: float, bottom: float) -> Index:
         """The last set's free rows, up to half of a set, and the worst violators of both kinds."""
@@ -240,14 +249,14 @@ class SMO(Solver):
         more = _largest(rise, room - ups.size - downs.size)
         return np.concatenate([keep, ups, downs, more])
 
-    def _look_closely(self, problem: KernelProblem, state: SMOState, noise: float) -> None:
+    def _check(self, problem: KernelProblem, state: SMOState, noise: float) -> None:
         """v in float64, for rows that rounding may misplace: free ones, and those near the margin.
 
         For all rows where the others' rounding might show in the violation or the
         objective. (In the gap, that of rows at a bound cancels.)
         """
-        if state.sure or isinstance(state.gram, Whole):
-            state.sure = True
+        before, state.phase = state.phase, Phase.CHECKED
+        if before is Phase.CHECKED or isinstance(state.gram, Whole):
             return
         rows = np.arange(state.beta.size)
         dual = 0.5 * float(state.beta @ (state.target + state.v))
@@ -256,13 +265,12 @@ class SMO(Solver):
             rows = np.flatnonzero(near | ((state.beta > state.lo) & (state.beta < state.hi)))
         some = np.flatnonzero(state.beta)
         state.v[rows] = state.target[rows] - state.gram.exact(rows, some, state.beta[some])
-        state.sure = True
 
     def _polish(self, problem: KernelProblem, state: SMOState) -> None:
         """The last digits, where all of K is at hand: a weight of 2 is then a row twice, exactly."""
         K = state.gram.block(np.arange(state.beta.size))
         polish(K, state.beta, state.lo, state.hi, state.v, problem.free)
-        state.bars = None
+        state.bars.note(slice(None))
         some = np.flatnonzero(state.beta)
         state.v = state.target - state.gram.dot(some, state.beta[some])
 
