@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from .._util.typing import Array, Floats, LossLike
 from ._bridge import slope
 from ._jit import jit
-from .sgd_loops import AUGMENTED, BIAS, FREE, NORM2
+from .sgd_loops import AUGMENTED, BIAS, FREE, NORM2, Rule, norm2_change
 
 SCALE = 2  # of `tally`: what the stored coefficients are to be multiplied by
 
 
 @jit
-def steps(
-    K: Any, scores: Any, pull: Any, loss: Any, t: int, tally: Any, bias: int, rate: float, radius: float, out: Any
-) -> float:
+def steps(K: Floats, scores: Array, pull: Array, loss: LossLike, t: int, tally: Array, rule: Rule, out: Array) -> float:
     """One step for each row of the block, from step t on.
 
     K      : of the block's rows among themselves
@@ -27,6 +24,7 @@ def steps(
     Returns what coefficients from before the block are to be multiplied by: 1,
     unless projections have made the scale so small that it is folded into them.
     """
+    bias, rate, radius, _ = rule
     folded = 1.0
     b_state, norm2, scale = tally[BIAS], tally[NORM2], tally[SCALE]
     for k in range(pull.size):
@@ -42,11 +40,7 @@ def steps(
         out[k] = step / scale
         if step != 0.0:
             if radius < np.inf:
-                inner, size = score * (t - 1), K[k, k]
-                if bias == AUGMENTED:
-                    inner += b_state
-                    size += 1.0
-                norm2 += step * (2.0 * inner + step * size)
+                norm2 += norm2_change(step, score * (t - 1), K[k, k], bias, b_state)
             added = step / scale
             for other in range(k + 1, pull.size):
                 scores[other] += added * K[k, other]

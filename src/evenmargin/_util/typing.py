@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Array", "ClassWeight", "Floats", "Index", "Labels", "LossLike", "Mask", "MatrixLike", "RandomState", "Single",
-    "VectorLike",
+    "Tensor", "VectorLike",
 ]  # fmt: skip
 
 Array: TypeAlias = NDArray[np.float64]
@@ -26,6 +26,9 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 MatrixLike: TypeAlias = Any
 VectorLike: TypeAlias = Any
+
+# An array of torch, which is optional.
+Tensor: TypeAlias = Any
 
 RandomState: TypeAlias = int | np.random.RandomState | None
 ClassWeight: TypeAlias = str | Mapping[Any, float] | Callable[[Array], Any] | None

@@ -113,11 +113,10 @@ class DualCD(Solver):
         above = state.most if state.most > 0 else np.inf
         below = state.least if state.least < 0 else -np.inf
         ends = np.empty(2)
-        state.n_active = _core.cd_loops.epoch(
-            problem.rows, problem.y, state.curvature, state.upper, state.ridge, state.alpha,
-            state.w, state.constant, state.s, state.b, state.active, state.n_active,
-            above, below, state.seed, ends,
-        )  # fmt: skip
+        loops = _core.cd_loops
+        dual = loops.Dual(problem.y, state.curvature, state.upper, state.ridge, state.alpha)
+        scope = loops.Scope(state.active, state.n_active, above, below, state.seed)
+        state.n_active = loops.epoch(problem.rows, dual, state.w, state.constant, state.s, state.b, scope, ends)
         everything = state.n_active == n
         state.passes += 1
         state.most, state.least = (float(ends[0]), float(ends[1])) if np.isfinite(ends).all() else (0.0, 0.0)

@@ -104,10 +104,9 @@ class KernelSGD(StepsOverT):
         order = state.take(min(limit, state.drawn.block))
         scores, K = state.drawn.against(order, state.coef)
         added = np.empty(order.size)
-        folded = _core.kernel_sgd_loops.steps(
-            K, scores, state.pull[order], problem.loss, state.t, state.tally, bias_mode(problem), state.rate,
-            state.radius, added,
-        )  # fmt: skip
+        rule = _core.sgd_loops.Rule(bias_mode(problem), state.rate, state.radius)
+        steps = _core.kernel_sgd_loops.steps
+        folded = steps(K, scores, state.pull[order], problem.loss, state.t, state.tally, rule, added)
         if folded != 1.0:
             state.coef *= folded
         np.add.at(state.coef, order, added)

@@ -126,10 +126,8 @@ class Lbfgs(LbfgsOptions):
         w, b = self._split(problem, x)
         gradient = np.zeros_like(x)
         gradient[: w.size] = w
-        loops = _core.objective_loops
-        total, by_b = loops.value_and_gradient(
-            problem.rows, problem.y, problem.price, problem.loss, w, b, gradient[: w.size]
-        )
+        pieces = problem.rows, problem.y, problem.price, problem.loss
+        total, by_b = _core.loss_loops.value_and_gradient(*pieces, w, b, gradient[: w.size])
         if x.size > w.size:
             gradient[-1] = by_b + (b if problem.augmented else 0.0)
         return problem.penalty(w, b) + total, gradient

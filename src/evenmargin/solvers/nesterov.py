@@ -102,12 +102,17 @@ class Nesterov(Solver):
     def step(self, problem: Problem, state: NesterovState, limit: int) -> int:
         per_step = self.batch_size * (problem.size / problem.shape[0] + 10.0) + 4 * state.w.size
         count = max(1, min(limit, int(CHUNK / per_step), DRAWS // self.batch_size))
-        _core.nesterov_loops.steps(
-            problem.rows, problem.y, state.gain, problem.loss, state.take(count * self.batch_size),
-            self.batch_size, state.t, state.w, state.velocity, state.ahead, state.gradient, state.bias,
-            state.rate, problem.learned, 1.0 if problem.augmented else 0.0,
-            self.momentum, state.decay, self.schedule == "compound",
-        )  # fmt: skip
+        loops, order = _core.nesterov_loops, state.take(count * self.batch_size)
+        point = loops.Point(state.w, state.velocity, state.ahead, state.gradient, state.bias, state.rate)
+        plan = loops.Plan(
+            self.batch_size,
+            learn_bias=problem.learned,
+            bias_penalty=float(problem.augmented),
+            momentum=self.momentum,
+            decay=state.decay,
+            compound=self.schedule == "compound",
+        )
+        loops.steps(problem.rows, problem.y, state.gain, problem.loss, order, state.t, point, plan)
         state.t += count
         return count
 

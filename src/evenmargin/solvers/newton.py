@@ -209,12 +209,11 @@ class Newton(Solver):
         first, second = np.empty_like(part.scores), np.empty_like(part.scores)
         loops = _core.newton_loops
         if state.kappa:
-            moved, slack = loops.lagrangian(
-                part.scores, problem.y, part.alpha, problem.price, state.kappa, first, second
-            )
+            terms = loops.Lagrangian(problem.y, part.alpha, problem.price, state.kappa)
+            moved, slack = loops.lagrangian(terms, part.scores, first, second)
             return Look(first, second, float(moved), float(slack))
         margins = problem.y * part.scores
-        loops.curvatures(problem.loss, margins, problem.y, problem.price, second)
+        _core.loss_loops.curvatures(problem.loss, margins, problem.y, problem.price, second)
         np.multiply(problem.price, slopes(problem.loss, margins, problem.y), out=first)
         return Look(first, second, 0.0, 0.0)
 
@@ -255,12 +254,11 @@ class Newton(Solver):
             quadratic += direction[-1] ** 2
             linear += state.b * direction[-1]
         loops = _core.newton_loops
+        terms = loops.Lagrangian(problem.y, part.alpha, problem.price, state.kappa)
 
         def along(tau: float) -> float:
             if state.kappa:
-                slope = loops.lagrangian_slope_along(
-                    part.scores, move, tau, problem.y, part.alpha, problem.price, state.kappa
-                )
+                slope = loops.lagrangian_slope_along(terms, part.scores, move, tau)
             else:
                 slope = loops.slope_along(problem.loss, part.scores, move, tau, problem.y, problem.price)
             return linear + tau * quadratic + float(slope)

@@ -139,11 +139,9 @@ class Pegasos(StepsOverT):
         loops = _core.sgd_loops
         per_step = problem.size / problem.shape[0] + 10.0 + state.before.size
         order = state.take(max(1, min(limit, DRAWS, int(CHUNK / per_step))))
-        done = loops.steps(
-            problem.rows, state.pull, problem.loss, order, state.t, state.v, state.lagged,
-            state.before, state.tally, bias_mode(problem), state.rate,
-            state.radius, self.change_tol,
-        )  # fmt: skip
+        iterate = loops.Iterate(state.v, state.lagged, state.before, state.tally)
+        rule = loops.Rule(bias_mode(problem), state.rate, state.radius, float(self.change_tol))
+        done = loops.steps(problem.rows, state.pull, problem.loss, order, state.t, iterate, rule)
         state.t += done
         if done < order.size:
             state.ending = Status.SETTLED

@@ -161,7 +161,7 @@ def _sums(problem: Problem, y: Array, scores: Array, share: Array | None, reques
     if share is None:
         alpha = -price * slopes(problem.loss, margins, y)
         second = np.empty_like(alpha)
-        _core.newton_loops.curvatures(problem.loss, margins, y, price, second)
+        _core.loss_loops.curvatures(problem.loss, margins, y, price, second)
     else:
         kappa, short = request.kappa, 1.0 - margins
         new = np.clip(share + kappa * short, 0.0, 1.0)
@@ -193,8 +193,8 @@ def _slopes_along(problem: Problem, scores: Array, move: Array, y: Array, share:
     loops, price, taus = _core.newton_loops, problem.price, _taus(kappa)
     if share is None:
         return np.array([loops.slope_along(problem.loss, scores, move, tau, y, price) for tau in taus])
-    alpha = share * price
-    return np.array([loops.lagrangian_slope_along(scores, move, tau, y, alpha, price, kappa) for tau in taus])
+    terms = loops.Lagrangian(y, share * price, price, kappa)
+    return np.array([loops.lagrangian_slope_along(terms, scores, move, tau) for tau in taus])
 
 
 # --- beside the driver ---

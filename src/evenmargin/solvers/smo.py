@@ -36,7 +36,7 @@ from ..kernels import kernel_dot
 from ..losses import values
 from ..problem import KernelProblem, Solution, Status
 from .base import Control, Solver, State, require, run, whole
-from .block import polish, solve_block
+from .block import WorkingSet
 from .gram import Entries, Gram, Streamed, Whole, hold
 
 # Error of a float32 kernel value from which float64 is used from the start.
@@ -217,9 +217,8 @@ class SMO(Solver):
         tol = 0.5 * state.tol
         if rows.size < state.beta.size:  # other rows will disturb it
             tol = max(tol, 0.1 * violation)
-        state.steps += solve_block(
-            state.gram.block(rows), own, state.lo[rows], state.hi[rows], state.v[rows], tol, problem.free
-        )
+        K, lo, hi, v = state.gram.block(rows), state.lo[rows], state.hi[rows], state.v[rows]
+        state.steps += WorkingSet(K, own, lo, hi, v, problem.free).solve(tol)
         moved = np.flatnonzero(own != before)
         state.beta[rows] = own
         state.bars.note(rows[moved])
@@ -269,7 +268,7 @@ class SMO(Solver):
     def _polish(self, problem: KernelProblem, state: SMOState) -> None:
         """The last digits, where all of K is at hand: a weight of 2 is then a row twice, exactly."""
         K = state.gram.block(np.arange(state.beta.size))
-        polish(K, state.beta, state.lo, state.hi, state.v, problem.free)
+        WorkingSet(K, state.beta, state.lo, state.hi, state.v, problem.free).polish()
         state.bars.note(slice(None))
         some = np.flatnonzero(state.beta)
         state.v = state.target - state.gram.dot(some, state.beta[some])
