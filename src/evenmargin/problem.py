@@ -47,8 +47,34 @@ def intercept_for(intercept: str | float | None, sign: float) -> str | float | N
     return intercept if intercept is None or isinstance(intercept, str) else sign * float(intercept)
 
 
+class WithIntercept:
+    """What an intercept of "free", "augmented", a number or None means."""
+
+    intercept: str | float | None
+
+    @property
+    def free(self) -> bool:
+        """The intercept is learned and not penalised."""
+        return self.intercept == "free"
+
+    @property
+    def augmented(self) -> bool:
+        """The intercept is learned as the weight of a constant column."""
+        return self.intercept == "augmented"
+
+    @property
+    def learned(self) -> bool:
+        """The intercept is learned, penalised or not."""
+        return self.free or self.augmented
+
+    @property
+    def offset(self) -> float:
+        """The intercept where it is given, else 0."""
+        return 0.0 if self.intercept is None or isinstance(self.intercept, str) else float(self.intercept)
+
+
 @dataclass(frozen=True)
-class Problem:
+class Problem(WithIntercept):
     """Rows, labels, prices, a loss and an intercept: all that a solver knows.
 
     Parameters
@@ -98,26 +124,6 @@ class Problem:
     def size(self) -> int:
         """Stored entries of X: what one pass costs."""
         return int(self.X.nnz) if issparse(self.X) else int(self.X.size)
-
-    @property
-    def free(self) -> bool:
-        """The intercept is learned and not penalised."""
-        return self.intercept == "free"
-
-    @property
-    def augmented(self) -> bool:
-        """The intercept is learned as the weight of a constant column."""
-        return self.intercept == "augmented"
-
-    @property
-    def learned(self) -> bool:
-        """The intercept is learned, penalised or not."""
-        return self.free or self.augmented
-
-    @property
-    def offset(self) -> float:
-        """The intercept where it is given, else 0."""
-        return 0.0 if self.intercept is None or isinstance(self.intercept, str) else float(self.intercept)
 
     def scores(self, w: Floats, b: float) -> Array:
         """x_i·w + b for every row, summed in the dtype of w."""

@@ -24,7 +24,7 @@ from ..problem import Problem, Status, intercept_for
 from ..solvers import Control, Lbfgs, Newton, Solver, run
 from ..solvers.one_vs_rest import binary_task, effective_C, one_vs_rest
 from ..solvers.outcome import Outcome, Progress, Resumption, TaskOutcome, TaskProgress
-from ..solvers.rounds import WIDE, Course, Look, Request, Terms, Trail, begin, drive, look
+from ..solvers.rounds import WIDE, Course, Request, Sums, Terms, Trail, begin, drive, look
 from ..weights import is_minority
 from ._engine import ClusterLost, Engine, Parts, reduced
 from ._partitions import Array, Block, Partitions, partitions
@@ -68,7 +68,7 @@ class Message:
     requests: tuple[Request | None, ...]
 
 
-def answer(block: Block, message: Message) -> list[Look | None]:
+def answer(block: Block, message: Message) -> list[Sums | None]:
     """One partition's looks."""
     if block.fault:  # it had none when it was surveyed
         raise ValueError(f"Partition {block.number}: {block.fault}.")
@@ -81,7 +81,7 @@ def answer(block: Block, message: Message) -> list[Look | None]:
         ]
 
 
-def add(answers: list[list[Look | None]]) -> list[Look | None]:
+def add(answers: list[list[Sums | None]]) -> list[Sums | None]:
     total = list(answers[0])
     for other in answers[1:]:
         total = [None if a is None or b is None else a + b for a, b in zip(total, other, strict=True)]
@@ -258,7 +258,7 @@ class _Rounds:
 
     def interrupted(self, error: BaseException) -> LinearFit:
         """What was reached when something ended the rounds too early; raised again where that is nothing."""
-        reached = bool(self.courses) and all(course.best_look is not None for course in self.courses)
+        reached = bool(self.courses) and all(course.best_sums is not None for course in self.courses)
         if isinstance(error, ClusterLost):
             rounds = max((course.rounds for course in self.courses), default=0)
             then = "The machine holds what was reached; with warm_start=True the next fit goes on from there."

@@ -31,7 +31,7 @@ from scipy.sparse import issparse
 from .. import _core
 from .._util.typing import Array, Index
 from ..losses import Hinge, slopes
-from ..problem import Problem, Solution, Status
+from ..problem import Problem, Solution, Status, WithIntercept
 from .base import CHUNK, Control, Solver, State, require, whole
 from .dual_cd import DualCD
 from .duality import SMALL, certify, settled_intercept
@@ -60,8 +60,8 @@ class Part:
         return not isinstance(self.rows, slice)
 
 
-class Look(NamedTuple):
-    """What a pass over the scores of a part shows."""
+class Derivatives(NamedTuple):
+    """Of ψ for each row of a part, and what they add up to."""
 
     first: Array  # ψ' by the margin
     second: Array  # ψ''
@@ -82,7 +82,7 @@ class NewtonState(State):
     drift: float = 0.0  # bound on how far a margin has moved since then
     reach: float = 0.0  # the longest row
     small: bool = False  # the last step was at the limit of rounding
-    look: Look | None = None  # at the present point, if it has been taken
+    derivatives: Derivatives | None = None  # at the present point, if they have been taken
 
 
 @dataclass(frozen=True)
@@ -128,18 +128,18 @@ class Newton(Solver):
     def step(self, problem: Problem, state: NewtonState, limit: int) -> int:
         """One Newton step; where the last one has converged, new multipliers first."""
         state.due = False
-        look = state.look or self._look(state)
-        gradient = self._gradient(state, look.first)
+        now = state.derivatives or self._derivatives(state)
+        gradient = self._gradient(state, now.first)
         # The residual is small beside the move that α is about to make.
-        new_multipliers = bool(state.kappa) and float(gradient @ gradient) <= 0.01 * look.moved / state.kappa
+        new_multipliers = bool(state.kappa) and float(gradient @ gradient) <= 0.01 * now.moved / state.kappa
         if new_multipliers:
-            state.part.alpha = -look.first
+            state.part.alpha = -now.first
             state.kappa = min(_GROWTH * state.kappa, _KAPPA_MAX)
             if not state.part.frozen or state.kappa > _RENEW * state.renewed:
                 self._screen(problem, state)
-            look = self._look(state)
-            gradient = self._gradient(state, look.first)
-        direction = -solve_lower(self._matrix(state.part.problem, look.second), gradient)
+            now = self._derivatives(state)
+            gradient = self._gradient(state, now.first)
+        direction = -solve_lower(self._matrix(state.part.problem, now.second), gradient)
         decrement = float(-gradient @ direction)
         if not decrement > 0.0:  # zero, or a loss that is not convex here
             state.ending = Status.STALLED
@@ -154,8 +154,8 @@ class Newton(Solver):
         state.w = state.w + tau * direction[:-1]
         state.b += tau * direction[-1]
         state.part.scores += tau * move
-        state.look = self._look(state)
-        state.due = decrement + state.look.slack <= state.tol * state.value
+        state.derivatives = self._derivatives(state)
+        state.due = decrement + state.derivatives.slack <= state.tol * state.value
         # decrement · κ is about the squared change of the multipliers
         small = decrement * max(1.0, state.kappa) <= 1e-21 * state.value
         if small and (new_multipliers or state.small or not state.kappa):
@@ -182,28 +182,28 @@ class Newton(Solver):
     def _multipliers(self, problem: Problem, state: NewtonState) -> Array:
         """α of all rows: −ψ', frozen rows keeping theirs."""
         alpha = state.alpha.copy()
-        alpha[state.part.rows] = -self._look(state).first
+        alpha[state.part.rows] = -self._derivatives(state).first
         return alpha
 
     def _screen(self, problem: Problem, state: NewtonState, freeze: bool = True) -> None:
-        """Look at all rows anew, and freeze those that are out of reach of the margin."""
+        """Derivatives at all rows anew, and freeze those that are out of reach of the margin."""
         if not state.kappa:
             return
         state.alpha[state.part.rows] = state.part.alpha
         scores = problem.scores(state.w, state.b)
         state.part, state.renewed, state.drift = _whole(problem, scores, state.alpha), state.kappa, 0.0
-        state.look = None
+        state.derivatives = None
         near = np.abs(1.0 - problem.y * scores) <= _BAND / state.kappa
         if not freeze or not 0 < np.count_nonzero(near) <= _SHARE * near.size:
             return
-        rows, pull = np.flatnonzero(near), self._look(state).first
+        rows, pull = np.flatnonzero(near), self._derivatives(state).first
         state.alpha = np.where(near, state.alpha, -pull)
         pull = np.where(near, 0.0, pull) * problem.y
         fixed = np.append(problem.combine(pull), pull.sum())
         part = replace(problem, X=problem.X[rows], y=problem.y[rows], price=problem.price[rows])
         state.part = Part(part, rows, scores[rows], state.alpha[rows], fixed)
 
-    def _look(self, state: NewtonState) -> Look:
+    def _derivatives(self, state: NewtonState) -> Derivatives:
         """The derivatives at the state, for every row of the part."""
         part, problem = state.part, state.part.problem
         first, second = np.empty_like(part.scores), np.empty_like(part.scores)
@@ -211,11 +211,11 @@ class Newton(Solver):
         if state.kappa:
             terms = loops.Lagrangian(problem.y, part.alpha, problem.price, state.kappa)
             moved, slack = loops.lagrangian(terms, part.scores, first, second)
-            return Look(first, second, float(moved), float(slack))
+            return Derivatives(first, second, float(moved), float(slack))
         margins = problem.y * part.scores
         _core.loss_loops.curvatures(problem.loss, margins, problem.y, problem.price, second)
         np.multiply(problem.price, slopes(problem.loss, margins, problem.y), out=first)
-        return Look(first, second, 0.0, 0.0)
+        return Derivatives(first, second, 0.0, 0.0)
 
     def _gradient(self, state: NewtonState, first: Array) -> Array:
         problem = state.part.problem
@@ -237,13 +237,7 @@ class Newton(Solver):
             matrix *= -1.0
             weighted_gram(problem, np.flatnonzero(second < 0), -second, matrix)
             matrix *= -1.0
-        matrix[np.arange(d), np.arange(d)] += 1.0
-        if not problem.learned:
-            matrix[-1, :] = 0.0
-            matrix[-1, -1] = 1.0
-        else:
-            matrix[-1, -1] += 1.0 if problem.augmented else 1e-12 * max(1.0, float(problem.price.max()))
-        return matrix
+        return completed(matrix, problem, float(problem.price.max()))
 
     def _line_search(self, state: NewtonState, direction: Array, move: Array) -> float:
         """The zero of Φ's derivative along the direction, by bisection from 1."""
@@ -326,6 +320,18 @@ def weighted_gram(problem: Problem, rows: Index, weight: Array, out: Array) -> N
         np.multiply(problem.X[chosen], root[:, None], out=tile[:, :-1])
         tile[:, -1] = root
         linalg.blas.dsyrk(1.0, tile.T, beta=1.0, c=out, lower=1, overwrite_c=1)
+
+
+def completed(matrix: Array, problem: WithIntercept, scale: float) -> Array:
+    """The matrix with that of the penalty added; a free intercept gets just enough, by the scale, to hold it."""
+    d = matrix.shape[0] - 1
+    matrix[np.arange(d), np.arange(d)] += 1.0
+    if not problem.learned:
+        matrix[-1, :] = 0.0
+        matrix[-1, -1] = 1.0
+    else:
+        matrix[-1, -1] += 1.0 if problem.augmented else 1e-12 * max(1.0, scale)
+    return matrix
 
 
 def solve_lower(matrix: Array, right: Array) -> Array:
