@@ -66,18 +66,11 @@ def cache_folder() -> Path | None:
 
 
 class _Locator(caching.UserProvidedCacheLocator):
-    def __init__(self, py_func: Loop, py_file: str) -> None:
-        self._py_file = py_file
-        self._lineno = py_func.__code__.co_firstlineno
-
     def get_cache_path(self) -> str:
         return str(cache_folder())
 
     def get_source_stamp(self) -> str:
         return source_digest()
-
-    def get_disambiguator(self) -> str:
-        return str(self._lineno)
 
     @classmethod
     def from_function(cls, py_func: Loop, py_file: str) -> _Locator:

@@ -12,8 +12,8 @@ from ._jit import jit
 from .rows import Rows, add, dot
 
 
-class Point(NamedTuple):
-    """Where the steps are, and room for two more vectors."""
+class Motion(NamedTuple):
+    """Where the steps are, how fast they move, and room for two more vectors."""
 
     w: Floats
     velocity: Floats
@@ -23,7 +23,7 @@ class Point(NamedTuple):
     rate: Array  # (η,)
 
 
-class Plan(NamedTuple):
+class Schedule(NamedTuple):
     """How steps are taken."""
 
     batch: int
@@ -35,10 +35,12 @@ class Plan(NamedTuple):
 
 
 @jit
-def steps(rows: Rows, y: Floats, gain: Array, loss: LossLike, order: Index, t: int, point: Point, plan: Plan) -> None:
+def steps(
+    rows: Rows, y: Floats, gain: Array, loss: LossLike, order: Index, t: int, motion: Motion, schedule: Schedule
+) -> None:
     """One step for each `batch` indices of `order`."""
-    w, velocity, ahead, gradient, bias, rate = point
-    batch, learn_bias, bias_penalty, momentum, decay, compound = plan
+    w, velocity, ahead, gradient, bias, rate = motion
+    batch, learn_bias, bias_penalty, momentum, decay, compound = schedule
     n = y.size
     for start in range(0, order.size, batch):
         b = bias[0] + momentum * bias[1]

@@ -18,7 +18,7 @@ import numpy as np
 
 from .._util.typing import Array, Floats, Index, Labels
 from ._jit import jit
-from .smo_loops import Block, pairs, singles
+from .smo_loops import Coefficients, pairs, singles
 
 
 class Room(NamedTuple):
@@ -153,7 +153,7 @@ def _solve(K: Array, beta: Array, v: Array, limits: Limits, room: Room) -> bool:
 @jit
 def _smo(K: Floats, beta: Array, v: Array, free: bool, tol: float, limit: int, room: Room) -> int:
     diagonal, lo, hi, up, down = room.diagonal, room.lo, room.hi, room.up, room.down
-    block = Block(K, beta, lo, hi, v, up, down, diagonal)
+    block = Coefficients(K, beta, lo, hi, v, up, down, diagonal)
     total, count = 0.0, 0
     for k in range(beta.size):
         up[k] = 0.0 if beta[k] < hi[k] else -np.inf

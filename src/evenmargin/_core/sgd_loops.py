@@ -1,4 +1,4 @@
-"""Pegasos: one row a step, step size 1/t in units of the regulariser.
+"""Pegasos, with and without a kernel: one row a step, step size 1/t in units of the regulariser.
 
 w_{t+1} = (1 − 1/t) w_t + (1/t) g_t, and so w_{t+1} = v_t / t with v_t = Σ g_j.
 Only v is kept: a step without a gradient costs nothing, and there is no scale
@@ -21,7 +21,8 @@ BIAS = 0  # the intercept; its sum of gradients where it is augmented
 NORM2 = 1  # ‖v‖², kept only with a finite radius
 HARMONIC = 2  # Σ 1/t over the steps, kept only for the average
 BIAS_SUM = 3  # what `lagged` is for w, or the sum of free intercepts
-TALLY = 4
+SCALE = 4  # with a kernel: what the stored coefficients are to be multiplied by
+TALLY = 5
 
 FIXED, AUGMENTED, FREE = 0, 1, 2
 
@@ -73,7 +74,7 @@ def steps(rows: Rows, pull: Array, loss: LossLike, order: Index, t: int, iterate
         step = -pull[i] * slope(loss, label * (score + b), label)
         if step != 0.0:
             if projecting:
-                norm2 += norm2_change(step, score * (t - 1), square(rows, i), bias, b_state)
+                norm2 += _norm2_change(step, score * (t - 1), square(rows, i), bias, b_state)
             add(rows, i, step, v)
             if averaging:
                 add(rows, i, step * harmonic, lagged)
@@ -103,7 +104,64 @@ def steps(rows: Rows, pull: Array, loss: LossLike, order: Index, t: int, iterate
 
 
 @jit
-def norm2_change(step: float, inner: float, size: float, bias: int, b_state: float) -> float:
+def kernel_steps(
+    K: Floats, scores: Array, pull: Array, loss: LossLike, t: int, tally: Array, rule: Rule, out: Array
+) -> float:
+    """One step for each row of the block, from step t on.
+
+    K      : of the block's rows among themselves
+    scores : Σ c_j K(x_j, ·) of what came before the block, in units of the stored coefficients; changed in place
+    pull   : y · price / frequency of the block's rows
+    out    : what each step adds to its row's stored coefficient
+
+    Returns what coefficients from before the block are to be multiplied by: 1,
+    unless projections have made the scale so small that it is folded into them.
+    """
+    bias, rate, radius, _ = rule
+    folded = 1.0
+    b_state, norm2, scale = tally[BIAS], tally[NORM2], tally[SCALE]
+    for k in range(pull.size):
+        score = 0.0
+        b = b_state
+        if t > 0:
+            score = scale * scores[k] / t
+            if bias == AUGMENTED:
+                b = b_state / t
+        t += 1
+        label = 1.0 if pull[k] > 0.0 else -1.0
+        step = -pull[k] * slope(loss, label * (score + b), label)
+        out[k] = step / scale
+        if step != 0.0:
+            if radius < np.inf:
+                norm2 += _norm2_change(step, score * (t - 1), K[k, k], bias, b_state)
+            added = step / scale
+            for other in range(k + 1, pull.size):
+                scores[other] += added * K[k, other]
+            if bias == AUGMENTED:
+                b_state += step
+            elif bias == FREE:
+                b_state += rate * step / np.sqrt(t)
+        if radius < np.inf:
+            norm = np.sqrt(max(norm2, 0.0)) / t
+            if norm > radius:
+                shrink = radius / norm
+                scale *= shrink
+                norm2 *= shrink * shrink
+                if bias == AUGMENTED:
+                    b_state *= shrink
+                if scale < 1e-100:
+                    for other in range(pull.size):
+                        scores[other] *= scale
+                    for other in range(k + 1):
+                        out[other] *= scale
+                    folded *= scale
+                    scale = 1.0
+    tally[BIAS], tally[NORM2], tally[SCALE] = b_state, norm2, scale
+    return folded
+
+
+@jit
+def _norm2_change(step: float, inner: float, size: float, bias: int, b_state: float) -> float:
     """What a step along a row adds to ‖v‖²; `inner` is v·x and `size` ‖x‖², without the constant column."""
     if bias == AUGMENTED:
         size += 1.0

@@ -18,7 +18,7 @@ from .._util.typing import Array, Floats, Index
 from ._jit import jit
 
 
-class Block(NamedTuple):
+class Coefficients(NamedTuple):
     """The coefficients of a working set, their box, and where they may go: 0, or −inf where they may not."""
 
     K: Floats
@@ -32,7 +32,7 @@ class Block(NamedTuple):
 
 
 @jit
-def pairs(block: Block, tol: float, limit: int) -> int:
+def pairs(block: Coefficients, tol: float, limit: int) -> int:
     """Steps along pairs, Σ β kept, until no pair violates by more than tol; returns how many.
 
     The first is the row that most wants to rise, the second the one with the
@@ -75,7 +75,7 @@ def pairs(block: Block, tol: float, limit: int) -> int:
 
 
 @jit
-def singles(block: Block, tol: float, limit: int) -> int:
+def singles(block: Coefficients, tol: float, limit: int) -> int:
     """Steps along one coordinate at a time, that of the largest gain, until none violates by more than tol."""
     K, beta, lo, hi, v, up, down, diagonal = block
     m = v.size
@@ -106,7 +106,7 @@ def singles(block: Block, tol: float, limit: int) -> int:
 
 
 @jit
-def _move(i: int, step: float, block: Block) -> None:
+def _move(i: int, step: float, block: Coefficients) -> None:
     """Move one variable, onto its bound where it gets there, and note where it may still go."""
     _, beta, lo, hi, _, up, down, _ = block
     now = beta[i] + step

@@ -65,7 +65,7 @@ class WorkingSet:
         middle = float(v.mean()) if self.free else 0.0  # choices are made in float32: near 0 they see more digits
         v -= middle
         diagonal = np.ascontiguousarray(self.K.diagonal())
-        block = loops.Block(self.K, self.beta, self.lo, self.hi, v, up, down, diagonal)
+        block = loops.Coefficients(self.K, self.beta, self.lo, self.hi, v, up, down, diagonal)
         steps = (loops.pairs if self.free else loops.singles)(block, tol, limit)
         v += middle
         return int(steps)

@@ -46,8 +46,7 @@ class KernelSGDState(State):
     coef: Array  # c, up to the scale in `tally`
     tally: Array
     pull: Array  # y · price / frequency
-    rate: float
-    radius: float
+    rule: Any  # of `_core.sgd_loops`
     take: Callable[[int], Index]
     drawn: Drawn
 
@@ -76,7 +75,7 @@ class KernelSGD(StepsOverT):
     def init(self, problem: KernelProblem, control: Control) -> KernelSGDState:
         loops, n = _core.sgd_loops, problem.shape[0]
         tally = np.zeros(loops.TALLY)
-        tally[_core.kernel_sgd_loops.SCALE] = 1.0
+        tally[loops.SCALE] = 1.0
         tally[loops.BIAS] = problem.offset
         coef, drawn = np.zeros(n), _drawn(problem)
         if control.coef is not None and control.steps:
@@ -94,8 +93,7 @@ class KernelSGD(StepsOverT):
             coef=coef,
             tally=tally,
             pull=problem.y * (problem.price / frequency),
-            rate=1.0 / problem.total_price,
-            radius=radius,
+            rule=loops.Rule(bias_mode(problem), 1.0 / problem.total_price, radius),
             take=control.sampling.stream(problem.y, np.random.default_rng([control.seed, control.steps])),
             drawn=drawn,
         )
@@ -104,9 +102,8 @@ class KernelSGD(StepsOverT):
         order = state.take(min(limit, state.drawn.block))
         scores, K = state.drawn.against(order, state.coef)
         added = np.empty(order.size)
-        rule = _core.sgd_loops.Rule(bias_mode(problem), state.rate, state.radius)
-        steps = _core.kernel_sgd_loops.steps
-        folded = steps(K, scores, state.pull[order], problem.loss, state.t, state.tally, rule, added)
+        block = K, scores, state.pull[order], problem.loss
+        folded = _core.sgd_loops.kernel_steps(*block, state.t, state.tally, state.rule, added)
         if folded != 1.0:
             state.coef *= folded
         np.add.at(state.coef, order, added)
@@ -117,7 +114,7 @@ class KernelSGD(StepsOverT):
     def coefficients(self, problem: KernelProblem, state: KernelSGDState) -> tuple[Array, float]:
         loops, t = _core.sgd_loops, max(state.t, 1)
         b = state.tally[loops.BIAS] / (t if problem.augmented else 1.0)
-        return state.coef * (state.tally[_core.kernel_sgd_loops.SCALE] / t), float(b)
+        return state.coef * (state.tally[loops.SCALE] / t), float(b)
 
     def _best_intercept(self, problem: KernelProblem, w: Floats) -> float:
         n, support = problem.shape[0], max(1, int(np.count_nonzero(w)))

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,13 +28,8 @@ from .base import CHUNK, DRAWS, Control, Solver, State, real, require, whole
 
 @dataclass
 class NesterovState(State):
-    w: Floats
-    velocity: Floats
-    ahead: Floats
-    gradient: Floats
-    bias: Array  # (b, its velocity)
-    rate: Array  # (η,)
-    decay: float
+    motion: Any  # of `_core.nesterov_loops`
+    schedule: Any
     gain: Array
     take: Callable[[int], Index]
     t: int = 0
@@ -82,42 +77,36 @@ class Nesterov(Solver):
         return max(5_000, 20 * problem.shape[0] // self.batch_size)
 
     def init(self, problem: Problem, control: Control) -> NesterovState:
-        d, dtype = problem.shape[1], problem.X.dtype
+        loops, d, dtype = _core.nesterov_loops, problem.shape[1], problem.X.dtype
         budget = control.max_iter or self.default_max_iter(problem)
         w, b = np.zeros(d, dtype), problem.offset
         if control.coef is not None:
             w, b = control.coef.astype(dtype), control.intercept
+        rate = self._first_rate(problem) if self.eta0 is None else self.eta0
         return NesterovState(
-            w=w,
-            velocity=np.zeros(d, dtype),
-            ahead=np.empty(d, dtype),
-            gradient=np.empty(d, dtype),
-            bias=np.array([b, 0.0]),
-            rate=np.array([self._first_rate(problem) if self.eta0 is None else self.eta0]),
-            decay=math.log(100.0) / budget if self.decay is None else self.decay,
+            motion=loops.Motion(w, *np.zeros((3, d), dtype), np.array([b, 0.0]), np.array([rate])),
+            schedule=loops.Schedule(
+                batch=self.batch_size,
+                learn_bias=problem.learned,
+                bias_penalty=float(problem.augmented),
+                momentum=self.momentum,
+                decay=math.log(100.0) / budget if self.decay is None else self.decay,
+                compound=self.schedule == "compound",
+            ),
             gain=problem.price / control.sampling.frequency(problem.y),
             take=control.sampling.stream(problem.y, np.random.default_rng(control.seed)),
         )
 
     def step(self, problem: Problem, state: NesterovState, limit: int) -> int:
-        per_step = self.batch_size * (problem.size / problem.shape[0] + 10.0) + 4 * state.w.size
+        per_step = self.batch_size * (problem.size / problem.shape[0] + 10.0) + 4 * problem.shape[1]
         count = max(1, min(limit, int(CHUNK / per_step), DRAWS // self.batch_size))
-        loops, order = _core.nesterov_loops, state.take(count * self.batch_size)
-        point = loops.Point(state.w, state.velocity, state.ahead, state.gradient, state.bias, state.rate)
-        plan = loops.Plan(
-            self.batch_size,
-            learn_bias=problem.learned,
-            bias_penalty=float(problem.augmented),
-            momentum=self.momentum,
-            decay=state.decay,
-            compound=self.schedule == "compound",
-        )
-        loops.steps(problem.rows, problem.y, state.gain, problem.loss, order, state.t, point, plan)
+        order, rows = state.take(count * self.batch_size), (problem.rows, problem.y, state.gain, problem.loss)
+        _core.nesterov_loops.steps(*rows, order, state.t, state.motion, state.schedule)
         state.t += count
         return count
 
     def coefficients(self, problem: Problem, state: NesterovState) -> tuple[Floats, float]:
-        return state.w, float(state.bias[0])
+        return state.motion.w, float(state.motion.bias[0])
 
     def _first_rate(self, problem: Problem) -> float:
         n = problem.shape[0]

@@ -118,8 +118,8 @@ class Newton(Solver):
             for _ in range(self.warm_epochs):
                 descent.epoch(problem, start)
             kappa = _KAPPA / float(np.clip(start.measured, 1e-3, 10.0))
-            state = start_at(problem, start.w, start.intercept, start.alpha, kappa, control.tol)
-            state.reach = float(np.sqrt(start.curvature.max()))
+            state = start_at(problem, start.w, start.intercept, start.dual.alpha, kappa, control.tol)
+            state.reach = float(np.sqrt(start.dual.curvature.max()))
             return state
         if control.coef is not None:
             w, b = control.coef.astype(np.float64), float(control.intercept)

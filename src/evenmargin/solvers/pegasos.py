@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -33,14 +34,10 @@ from .duality import best_intercept
 @dataclass
 class PegasosState(State):
     t: int
-    v: Floats  # t · w
-    lagged: Floats
-    before: Floats
-    tally: Array
+    iterate: Any  # of `_core.sgd_loops`
+    rule: Any
     pull: Array  # y · price / frequency
-    rate: float
     take: Callable[[int], Index]
-    radius: float
     first: int = 0  # steps taken before this fit
 
 
@@ -110,13 +107,15 @@ class Pegasos(StepsOverT):
         return max(100_000, 10 * problem.shape[0])
 
     def init(self, problem: Problem, control: Control) -> PegasosState:
-        d, dtype = problem.shape[1], problem.X.dtype
+        loops, d, dtype = _core.sgd_loops, problem.shape[1], problem.X.dtype
         v, bias = np.zeros(d, dtype), problem.offset
         if control.coef is not None and control.steps:
             v = (control.steps * control.coef).astype(dtype)
             bias = control.intercept * (control.steps if problem.augmented else 1.0)
-        tally = np.zeros(_core.sgd_loops.TALLY)
-        tally[_core.sgd_loops.BIAS] = bias
+        lagged = np.zeros(d if self.average else 0, dtype)
+        before = v / max(control.steps, 1) if self.change_tol > 0 else np.zeros(0, dtype)
+        tally = np.zeros(loops.TALLY)
+        tally[loops.BIAS] = bias
         radius = safe_radius(problem, self.project)
         if radius < np.inf:
             _measure(problem, v, tally)
@@ -124,44 +123,38 @@ class Pegasos(StepsOverT):
         frequency = control.sampling.frequency(problem.y)
         return PegasosState(
             t=control.steps,
-            v=v,
-            lagged=np.zeros(d if self.average else 0, dtype),
-            before=v / max(control.steps, 1) if self.change_tol > 0 else np.zeros(0, dtype),
-            tally=tally,
+            iterate=loops.Iterate(v, lagged, before, tally),
+            rule=loops.Rule(bias_mode(problem), 1.0 / problem.total_price, radius, float(self.change_tol)),
             pull=problem.y * (problem.price / frequency),
-            rate=1.0 / problem.total_price,
             take=control.sampling.stream(problem.y, rng),
-            radius=radius,
             first=control.steps,
         )
 
     def step(self, problem: Problem, state: PegasosState, limit: int) -> int:
-        loops = _core.sgd_loops
-        per_step = problem.size / problem.shape[0] + 10.0 + state.before.size
+        per_step = problem.size / problem.shape[0] + 10.0 + state.iterate.before.size
         order = state.take(max(1, min(limit, DRAWS, int(CHUNK / per_step))))
-        iterate = loops.Iterate(state.v, state.lagged, state.before, state.tally)
-        rule = loops.Rule(bias_mode(problem), state.rate, state.radius, float(self.change_tol))
-        done = loops.steps(problem.rows, state.pull, problem.loss, order, state.t, iterate, rule)
+        rows = problem.rows, state.pull, problem.loss
+        done = _core.sgd_loops.steps(*rows, order, state.t, state.iterate, state.rule)
         state.t += done
         if done < order.size:
             state.ending = Status.SETTLED
-        if state.radius < np.inf:
-            _measure(problem, state.v, state.tally)
+        if state.rule.radius < np.inf:
+            _measure(problem, state.iterate.v, state.iterate.tally)
         return int(done)
 
     def coefficients(self, problem: Problem, state: PegasosState) -> tuple[Floats, float]:
-        loops, t, tally = _core.sgd_loops, max(state.t, 1), state.tally
+        loops, t, (v, lagged, _, tally) = _core.sgd_loops, max(state.t, 1), state.iterate
         if not self.average:
             b = tally[loops.BIAS] / (t if problem.augmented else 1.0)
-            return state.v / state.v.dtype.type(t), float(b)
+            return v / v.dtype.type(t), float(b)
         count = max(state.t - state.first, 1)
-        w = (tally[loops.HARMONIC] * state.v - state.lagged) / count
+        w = (tally[loops.HARMONIC] * v - lagged) / count
         b = tally[loops.BIAS]
         if problem.augmented:
             b = (tally[loops.HARMONIC] * b - tally[loops.BIAS_SUM]) / count
         elif problem.free:
             b = tally[loops.BIAS_SUM] / count
-        return w.astype(state.v.dtype), float(b)
+        return w.astype(v.dtype), float(b)
 
 
 def safe_radius(problem: Problem, project: bool) -> float:
