@@ -87,8 +87,7 @@ class Problem(WithIntercept):
     loss : a loss of `evenmargin.losses`
     intercept : "free", "augmented", float or None
     radius : float
-        1/√λ, for solvers that project: with the hinge and no fixed intercept
-        the optimum lies within.
+        1/√λ, for solvers that project: with the hinge and no fixed intercept the optimum lies within.
     stream_price : float or None
         The price of all rows of a stream, where X is a part of it.
     """

@@ -1,10 +1,8 @@
 """Which row next: seeded streams of row indices.
 
-A sampler changes how a stochastic solver gets to the optimum, not where the
-optimum is: the solver divides each row's price by how often the row is drawn.
-So class-balanced sampling with `class_weight="balanced"` takes steps of weight
-1 (the imbalance is counted once), and with `class_weight=None` it lowers the
-variance of the plain machine.
+A sampler changes how a stochastic solver gets to the optimum, not where the optimum is: the solver divides each row's
+price by how often the row is drawn. So class-balanced sampling with `class_weight="balanced"` takes steps of weight 1
+(the imbalance is counted once), and with `class_weight=None` it lowers the variance of the plain machine.
 
 The stream does not depend on how many indices are taken at a time.
 """
@@ -97,9 +95,8 @@ class ClassBalanced:
 class Given:
     """A sequence of row indices that the caller gives, repeated when it ends.
 
-    Each row counts as drawn with probability 1/n, as in uniform sampling, n
-    being `population` where the rows are part of something larger. Rows are
-    counted after those of weight 0 are left out.
+    Each row counts as drawn with probability 1/n, as in uniform sampling, n being `population` where the rows are part
+    of something larger. Rows are counted after those of weight 0 are left out.
 
     Examples
     --------

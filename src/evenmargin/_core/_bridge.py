@@ -1,10 +1,8 @@
 """How a loop calls a loss, or a row of X, without knowing which kind it has.
 
-Losses and rows are NamedTuples whose methods are written for one number at a
-time. In Python `slope(loss, margin, label)` is a plain method call. In a
-compiled loop it is resolved from numba's type for the NamedTuple, so that the
-method is inlined and the loop can be cached on disk (with functions as
-arguments or with jitclasses it cannot).
+Losses and rows are NamedTuples whose methods are written for one number at a time. In Python `slope(loss, margin,
+label)` is a plain method call. In a compiled loop it is resolved from numba's type for the NamedTuple, so that the
+method is inlined and the loop can be cached on disk (with functions as arguments or with jitclasses it cannot).
 """
 
 from __future__ import annotations

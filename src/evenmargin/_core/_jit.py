@@ -1,10 +1,8 @@
 """The only use of numba: how loops are compiled and where the result is kept.
 
-numba's own disk cache stamps a compiled function with the file it stands in, so
-editing a function that it calls elsewhere would go on running the old code.
-Here every loop is cached under a folder named by a digest of all sources that
-can end up in a loop, in the user's cache folder. Where nothing can be written,
-loops are compiled in memory.
+numba's own disk cache stamps a compiled function with the file it stands in, so editing a function that it calls
+elsewhere would go on running the old code. Here every loop is cached under a folder named by a digest of all sources
+that can end up in a loop, in the user's cache folder. Where nothing can be written, loops are compiled in memory.
 """
 
 from __future__ import annotations

@@ -49,9 +49,8 @@ class Scope(NamedTuple):
 def epoch(rows: Rows, dual: Dual, w: Array, constant: Array, s: float, b: float, scope: Scope, out: Array) -> int:
     """One pass over the active rows in random order; returns how many stay active.
 
-    A row at a bound whose gradient is beyond the worst of the last pass is put
-    behind the active ones. `out` receives the largest and the smallest
-    projected gradient of this pass.
+    A row at a bound whose gradient is beyond the worst of the last pass is put behind the active ones. `out` receives
+    the largest and the smallest projected gradient of this pass.
     """
     y, curvature, upper, ridge, alpha = dual
     active, n_active, shrink_above, shrink_below, seed = scope

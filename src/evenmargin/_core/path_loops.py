@@ -2,12 +2,10 @@
 
     maximise  Σ β_i t_i − 1/2 βᵀKβ,   β_i between 0 and price_i·y_i,  Σ β_i = 0 where the intercept is free
 
-for each row of prices (the hinge). For the squared hinge β_i has one bound only,
-and K_ii is larger by 1/(2 price_i). Each machine starts from the one before, scaled by the
-best factor that its box allows. SMO finds which coefficients are at a bound, the
-primal-dual active set method (as in `solvers/block.py`, with a Cholesky
-factorisation of its own) the values of the others to the last digits. There is
-nothing but compiled code between two machines of a path.
+for each row of prices (the hinge). For the squared hinge β_i has one bound only, and K_ii is larger by 1/(2 price_i).
+Each machine starts from the one before, scaled by the best factor that its box allows. SMO finds which coefficients are
+at a bound, the primal-dual active set method (as in `solvers/block.py`, with a Cholesky factorisation of its own) the
+values of the others to the last digits. There is nothing but compiled code between two machines of a path.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Rows of X, dense or CSR, behind three operations.
 
-A loop that calls `dot`, `add` and `square` is written once and compiled for
-both layouts: like the losses, the two classes are NamedTuples that the bridge
-resolves by type. Sums are taken in the dtype of the vector.
+A loop that calls `dot`, `add` and `square` is written once and compiled for both layouts: like the losses, the two
+classes are NamedTuples that the bridge resolves by type. Sums are taken in the dtype of the vector.
 """
 
 from __future__ import annotations

@@ -2,10 +2,8 @@
 
     maximise  Σ β_i v_i − 1/2 ΔβᵀKΔβ,   lo ≤ β ≤ hi,  v = the gradient at β
 
-The
-largest of many numbers is found with its place in one pass that vectorises:
-the bits of a float32, made to sort like whole numbers, stand above the index
-in one 64-bit key. Choices are made in float32, steps are taken in float64.
+The largest of many numbers is found with its place in one pass that vectorises: the bits of a float32, made to sort
+like whole numbers, stand above the index in one 64-bit key. Choices are made in float32, steps are taken in float64.
 """
 
 from __future__ import annotations
@@ -35,8 +33,7 @@ class Coefficients(NamedTuple):
 def pairs(block: Coefficients, tol: float, limit: int) -> int:
     """Steps along pairs, Σ β kept, until no pair violates by more than tol; returns how many.
 
-    The first is the row that most wants to rise, the second the one with the
-    largest gain (Fan, Chen and Lin 2005).
+    The first is the row that most wants to rise, the second the one with the largest gain (Fan, Chen and Lin 2005).
     """
     K, beta, lo, hi, v, up, down, diagonal = block
     m = v.size

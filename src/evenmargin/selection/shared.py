@@ -55,7 +55,7 @@ from ..kernel import KernelSVM
 from ..kernels import RBF, Laplacian, Linear, Poly, centre_of, get_kernel, kernel_matrix, prepared, reach
 from ..losses import Hinge, SquaredHinge, get_loss
 from ..problem import intercept_for
-from ..solvers import _SMO_UP_TO, SMO
+from ..solvers import SMO, SMO_UP_TO
 from ..solvers.gram import SMALL
 from ..solvers.one_vs_rest import Task, binary_task, effective_C, one_vs_rest
 from ..solvers.price_paths import Square, solve_paths
@@ -363,7 +363,7 @@ class Desk:
 
     def job(self, recipe: Recipe, fold: int) -> Job:
         train, test = self.trials.index[fold]
-        if recipe.machine.solver == "auto" and train.size > _SMO_UP_TO:
+        if recipe.machine.solver == "auto" and train.size > SMO_UP_TO:
             raise NotShared
         if test.size == 0 or min(train.min(initial=0), test.min()) < 0 or np.unique(train).size < train.size:
             raise NotShared

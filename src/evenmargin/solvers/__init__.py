@@ -47,7 +47,7 @@ _EXACT_UP_TO = 300_000_000
 # Multiply-adds of a Newton step on a smooth loss: about two seconds.
 _CURVED_UP_TO = 1e11
 # Rows up to which "auto" takes SMO, or L-BFGS on a factor of the kernel matrix.
-_SMO_UP_TO, _FACTOR_UP_TO = 200_000, 6_000
+SMO_UP_TO, _FACTOR_UP_TO = 200_000, 6_000
 
 
 def get_solver(solver: Any, problem: Problem) -> Solver:
@@ -63,7 +63,7 @@ def get_kernel_solver(solver: Any, problem: KernelProblem) -> Solver:
         return _named(solver, problem, KERNEL_SOLVERS)
     n = problem.shape[0]
     if SMO().takes(problem.loss):
-        return SMO() if n <= _SMO_UP_TO else KernelSGD()
+        return SMO() if n <= SMO_UP_TO else KernelSGD()
     exact = KernelLbfgs().takes(problem.loss) and problem.definite and n <= _FACTOR_UP_TO
     return KernelLbfgs() if exact else KernelSGD()
 

@@ -73,14 +73,12 @@ class WorkingSet:
     def active_set(self, tol: float, ridge: float) -> bool:
         """Guess which coefficients are free, solve for these, correct the guess, up to ten times.
 
-        Each guess makes v equal for the free coefficients (zero without a free
-        intercept). Those that leave their box go to the bound, and those at a bound
-        with v pointing inwards by more than tol are set free: the primal-dual active
-        set method of Hintermüller, Ito and Kunisch (2003). From a good start it
-        settles after a few systems; it is given up when it does not get closer.
+        Each guess makes v equal for the free coefficients (zero without a free intercept). Those that leave their box
+        go to the bound, and those at a bound with v pointing inwards by more than tol are set free: the primal-dual
+        active set method of Hintermüller, Ito and Kunisch (2003). From a good start it settles after a few systems; it
+        is given up when it does not get closer.
         `ridge` · K_ii · (Δβ_i)²/2 is taken off the objective, which keeps the systems
-        regular and β near to where it was. Returns whether it settled; only then β
-        and v are changed.
+        regular and β near to where it was. Returns whether it settled; only then β and v are changed.
         """
         K, beta, lo, hi, v = self.K, self.beta, self.lo, self.hi, self.v
         now = beta.copy()

@@ -4,15 +4,12 @@ Given prices p it solves the dual
 
     min over 0 ≤ α ≤ upper:  1/2 ‖Σ α_i y_i x_i‖² + 1/2 Σ ridge_i α_i² − Σ α_i,
 
-upper = p and ridge = 0 for the hinge, upper = ∞ and ridge = 1/(2p) for the
-squared hinge, one coordinate at a time in random order, leaving out rows that
-stay at a bound (Hsieh, Chang, Lin, Keerthi and Sundararajan 2008).
+upper = p and ridge = 0 for the hinge, upper = ∞ and ridge = 1/(2p) for the squared hinge, one coordinate at a time in
+random order, leaving out rows that stay at a bound (Hsieh, Chang, Lin, Keerthi and Sundararajan 2008).
 
-A free intercept adds the constraint Σ α_i y_i = 0, which single coordinates
-cannot keep. It is met by the method of multipliers: b is the multiplier, the
-squared violation is penalised by a constant column of value s, and b moves by
-s²·Σ α_i y_i whenever that violation outweighs the rest. At the end Σ α_i y_i = 0
-and b is the unpenalised intercept.
+A free intercept adds the constraint Σ α_i y_i = 0, which single coordinates cannot keep. It is met by the method of
+multipliers: b is the multiplier, the squared violation is penalised by a constant column of value s, and b moves by
+s²·Σ α_i y_i whenever that violation outweighs the rest. At the end Σ α_i y_i = 0 and b is the unpenalised intercept.
 """
 
 from __future__ import annotations

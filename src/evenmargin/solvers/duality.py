@@ -79,9 +79,8 @@ def settled_intercept(problem: Problem, w: Array, b: float, alpha: Array) -> flo
 def best_intercept(problem: Problem, scores: Array) -> float:
     """The b that minimises Σ price_i loss(y_i (scores_i + b)) for given x_i·w.
 
-    The derivative by b does not decrease for a convex loss: bracket its zero,
-    then bisect. Where it is zero over an interval (a hinge with no support
-    vector inside its box) the middle is taken, which depends on the data only.
+    The derivative by b does not decrease for a convex loss: bracket its zero, then bisect. Where it is zero over an
+    interval (a hinge with no support vector inside its box) the middle is taken, which depends on the data only.
     """
     y, one = problem.y.astype(np.float64), np.ones_like(scores)
 

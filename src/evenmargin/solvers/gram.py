@@ -186,8 +186,7 @@ class Streamed(Gram):
 class OnDevice(Streamed):
     """Rows on a device: tiles are computed there, blocks and sums come to the host in float64.
 
-    Nothing of K is held: a round asks for some hundred columns, which cost less to
-    compute there than to keep.
+    Nothing of K is held: a round asks for some hundred columns, which cost less to compute there than to keep.
     """
 
     def _block(self, rows: Index) -> Array:

@@ -1,9 +1,8 @@
 """Smooth losses with a kernel, exactly: a linear machine on the columns of K's Cholesky factor.
 
-With K = L Lᵀ the machine f = Σ β_j K(x_j, ·) + b has the scores L u, u = Lᵀβ, and
-‖f‖² = ‖u‖². So the problem of the representer coefficients β is the linear one with
-the rows of L in place of those of X, and `lbfgs.py` solves it. The factor is
-pivoted and ends where K has no more to add, so K may be singular.
+With K = L Lᵀ the machine f = Σ β_j K(x_j, ·) + b has the scores L u, u = Lᵀβ, and ‖f‖² = ‖u‖². So the problem of the
+representer coefficients β is the linear one with the rows of L in place of those of X, and `lbfgs.py` solves it. The
+factor is pivoted and ends where K has no more to add, so K may be singular.
 
 At the optimum β_i = −price_i · slope_i · y_i. These are returned, with a
 correction on the pivot rows that makes up for what is left of the gradient.

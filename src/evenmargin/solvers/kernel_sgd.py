@@ -5,15 +5,13 @@ The rule is that of `pegasos.py`, for w = Σ β_j φ(x_j). At step t = 1, 2, …
     draw row i;  score = Σ_j c_j K(x_j, x_i) / (t − 1), 0 at t = 1
     c_i ← c_i − (price_i / frequency_i) · slope · y_i,   and  β = c / t.
 
-The rows of the next B steps are known before they are taken. So their scores
-against all that was drawn before come from one tile of K at a time, by a matrix
-product; only the B steps among themselves are sequential, on a B × B tile. The
-iterates are those of one step after another. Rows on a device stay there: per
-block, B scores and the B × B tile come down, and B coefficients go up.
+The rows of the next B steps are known before they are taken. So their scores against all that was drawn before come
+from one tile of K at a time, by a matrix product; only the B steps among themselves are sequential, on a B × B tile.
+The iterates are those of one step after another. Rows on a device stay there: per block, B scores and the B × B tile
+come down, and B coefficients go up.
 
-Lu and Zhou for the hinge and the log loss with class-size weights; Sun for
-class-balanced sampling with a given bias; the kernel algorithm of the Blinex
-paper, whose constant here is that of its objective.
+Lu and Zhou for the hinge and the log loss with class-size weights; Sun for class-balanced sampling with a given bias;
+the kernel algorithm of the Blinex paper, whose constant here is that of its objective.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """L-BFGS for the smooth losses: log, squared hinge, Blinex.
 
-Minimises F(w, b) = 1/2 ‖w‖² + Σ price_i · loss(y_i (x_i·w + b)) with scipy's
-L-BFGS-B, in variables scaled by the square root of F's diagonal curvature, so
-that columns of very different size do not slow it down. One pass over X gives
-value and gradient. Blinex is not convex: a stationary point is found from
-w = 0, and no gap is reported.
+Minimises F(w, b) = 1/2 ‖w‖² + Σ price_i · loss(y_i (x_i·w + b)) with scipy's L-BFGS-B, in variables scaled by the
+square root of F's diagonal curvature, so that columns of very different size do not slow it down. One pass over X gives
+value and gradient. Blinex is not convex: a stationary point is found from w = 0, and no gap is reported.
 """
 
 from __future__ import annotations

@@ -44,8 +44,7 @@ class Nesterov(Solver):
     batch_size : int, default=32
     momentum : float, default=0.9
     eta0 : float or None, default=None
-        First rate. None takes it from the data: one over the
-        curvature that a row of typical length and price gives.
+        First rate. None takes it from the data: one over the curvature that a row of typical length and price gives.
     decay : float or None, default=None
         k of the rate η₀ e^{−kt}. None ends at a hundredth of η₀.
     schedule : {"exponential", "compound"}, default="exponential"

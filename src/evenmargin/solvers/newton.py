@@ -5,14 +5,11 @@ Given prices p, it minimises Φ(w, b) = 1/2 ‖w‖² + Σ ψ_i(y_i (x_i·w + b)
 - Squared hinge and log: ψ_i = p_i · loss. Each step solves (I + Xᵀ diag(ψ'') X)
   for the direction; only rows with curvature enter.
 - Hinge: the loss has no curvature, so ψ_i is its augmented Lagrangian with
-  multiplier α_i: ψ_i' = −clip(α_i + κ p_i (1 − m_i), 0, p_i). When the step for
-  the present α has converged, α takes the clipped value and κ grows; the
-  minimisers converge to the exact optimum superlinearly, and the rows with
-  curvature shrink to the support vectors strictly inside their box.
-  (Rockafellar 1976 for the outer loop; Yan and Li 2020 for SVMs.)
-  A few passes of dual coordinate descent give the first α. Once few rows are
-  within reach of the margin, the others are frozen at their bound and their
-  pull is a constant; the certificate always looks at all rows.
+  multiplier α_i: ψ_i' = −clip(α_i + κ p_i (1 − m_i), 0, p_i). When the step for the present α has converged, α takes
+  the clipped value and κ grows; the minimisers converge to the exact optimum superlinearly, and the rows with curvature
+  shrink to the support vectors strictly inside their box. (Rockafellar 1976 for the outer loop; Yan and Li 2020 for
+  SVMs.) A few passes of dual coordinate descent give the first α. Once few rows are within reach of the margin, the
+  others are frozen at their bound and their pull is a constant; the certificate always looks at all rows.
 
 The cost of a step is n·d for the scores and (rows in play)·d² for the matrix, so
 this is for d up to about a thousand; a line search needs no pass over X.

@@ -1,18 +1,15 @@
 """Stochastic gradient descent with step 1/(λt): Pegasos, LSGD, WLSGD.
 
-Objective: λ/2 ‖w‖² + mean of cost · loss, which is the problem's divided by C·n.
-At step t = 1, 2, …, with w_1 = 0:
+Objective: λ/2 ‖w‖² + mean of cost · loss, which is the problem's divided by C·n. At step t = 1, 2, …, with w_1 = 0:
 
     draw row i;  w ← (1 − 1/t) w − (1/t) · (price_i / frequency_i) · slope · y_i x_i
 
-then, with `project`, scale w back to ‖w‖ ≤ 1/√λ.
-Shalev-Shwartz, Singer, Srebro and Cotter 2011 for the hinge; Lu and Zhou
-("Log-loss SVM Classification for Imbalanced Data", eqs. 6 and 8) for the log
-loss with class-size weights; Sun for class-balanced sampling and a fixed bias.
+then, with `project`, scale w back to ‖w‖ ≤ 1/√λ. Shalev-Shwartz, Singer, Srebro and Cotter 2011 for the hinge; Lu and
+Zhou ("Log-loss SVM Classification for Imbalanced Data", eqs. 6 and 8) for the log loss with class-size weights; Sun for
+class-balanced sampling and a fixed bias.
 
-An augmented intercept is one more coordinate. A free one, which the step size
-of the weights would throw about, moves by 1/√t and is set to its best value
-for the final w.
+An augmented intercept is one more coordinate. A free one, which the step size of the weights would throw about, moves
+by 1/√t and is set to its best value for the final w.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Machines for a sequence of prices and several folds, on one kernel matrix.
 
-This is what searches share. The kernel matrix of all rows is computed once; a
-fold is a set of its rows and columns, and each machine of a path starts from the
-one before. Small folds (as in `KernelSVM`, up to 2 048 rows) are copied out in
-float64 and solved to the last digits without returning to Python
-(`_core/path_loops.py`); for large ones rows outside the fold get a price of 0,
-and blocked SMO (`solvers/smo.py`) works on the matrix as it is, to tol.
+This is what searches share. The kernel matrix of all rows is computed once; a fold is a set of its rows and columns,
+and each machine of a path starts from the one before. Small folds (as in `KernelSVM`, up to 2 048 rows) are copied out
+in float64 and solved to the last digits without returning to Python (`_core/path_loops.py`); for large ones rows
+outside the fold get a price of 0, and blocked SMO (`solvers/smo.py`) works on the matrix as it is, to tol.
 
 The matrix may be on a device (`Square`). What is sequential stays here, and only
 the blocks and sums that it asks for come over.

@@ -4,22 +4,19 @@ In signed coefficients β_i = α_i y_i the dual is
 
     maximise  Σ β_i y_i − 1/2 βᵀKβ,   β_i between 0 and price_i·y_i,  Σ β_i = 0,
 
-the last only where the intercept is free. Its gradient is v = y − Kβ, and β is
-optimal when no v of a row that may rise is above that of a row that may fall;
-the difference is the violation, in units of the margin.
+the last only where the intercept is free. Its gradient is v = y − Kβ, and β is optimal when no v of a row that may rise
+is above that of a row that may fall; the difference is the violation, in units of the margin.
 
-A round takes the rows that violate most and keeps the last round's free ones,
-solves the problem of these rows alone on their block of K (`block.py`), and then
-updates v of all rows for the coefficients that changed. Sets grow when many of
+A round takes the rows that violate most and keeps the last round's free ones, solves the problem of these rows alone on
+their block of K (`block.py`), and then updates v of all rows for the coefficients that changed. Sets grow when many of
 their rows are free, as they are for a large C.
 
 Many rows with a cheap kernel start from a sample: the machine of a quarter of the
 rows at four times their price is nearly the same function, and tells which of all
 rows are at which bound. This is repeated from some thousand rows upwards.
 
-Products with K are in float32 at first. Before the result is believed, v is
-computed again in float64 for the rows near the margin; if it then fails, rounds
-go on in float64. So the violation that ends a fit is a true one.
+Products with K are in float32 at first. Before the result is believed, v is computed again in float64 for the rows near
+the margin; if it then fails, rounds go on in float64. So the violation that ends a fit is a true one.
 
 With the squared hinge there is no upper bound, and K has a ridge of 1/(2 price).
 """
