@@ -185,7 +185,7 @@ LOSSES: dict[str, type] = {
 
 
 def get_loss(loss: Any) -> Any:
-    """The loss for a name; a loss object is returned with its numbers as floats.
+    """The loss of that name, or the loss object itself, with its parameters as floats.
 
     Examples
     --------

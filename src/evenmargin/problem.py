@@ -1,4 +1,4 @@
-"""What a solver is given, and what it gives back.
+"""The problem that a solver solves, and its solution.
 
 Every solver minimises the same objective,
 
@@ -41,9 +41,9 @@ class Status(StrEnum):
 
 
 def intercept_for(intercept: str | float | None, sign: float) -> str | float | None:
-    """The intercept that a machine is given, in terms of a problem whose scores `sign` turns back."""
+    """The intercept option of a machine, for a problem whose scores are those of the machine times `sign`."""
     if isinstance(intercept, bool | np.bool_):
-        raise ValueError(f"intercept={intercept} is no choice: use 'free' to learn it, None for none, or a number.")
+        raise ValueError(f"intercept={intercept} is not valid: use 'free' to learn it, None for none, or a number.")
     return intercept if intercept is None or isinstance(intercept, str) else sign * float(intercept)
 
 
@@ -69,7 +69,7 @@ class WithIntercept:
 
     @property
     def offset(self) -> float:
-        """The intercept where it is given, else 0."""
+        """The intercept if it is a number, else 0."""
         return 0.0 if self.intercept is None or isinstance(self.intercept, str) else float(self.intercept)
 
 
@@ -211,7 +211,7 @@ class KernelProblem(Problem):
 
 @dataclass
 class Solution:
-    """Where a solver ended. `gap` is an upper bound on objective − optimum."""
+    """The result of a solver. `gap` is an upper bound on objective − optimum."""
 
     coef: Floats
     intercept: float

@@ -1,4 +1,4 @@
-"""Which row next: seeded streams of row indices.
+"""Samplers: seeded streams of row indices.
 
 A sampler changes how a stochastic solver gets to the optimum, not where the optimum is: the solver divides each row's
 price by how often the row is drawn. So class-balanced sampling with `class_weight="balanced"` takes steps of weight 1
@@ -32,7 +32,7 @@ class Sampler(Protocol):
     """What a stochastic solver needs of a sampler."""
 
     def frequency(self, y: Floats) -> Array:
-        """The probability of each row, per draw."""
+        """The probability of each row in a draw."""
 
     def stream(self, y: Floats, rng: np.random.Generator) -> Take:
         """A function that returns the next `count` indices."""
@@ -111,7 +111,7 @@ class Given:
 
     def __post_init__(self) -> None:
         if self.population is not None and not self.population >= 1:
-            raise ValueError(f"Given: population={self.population!r} must be a number of rows, from 1.")
+            raise ValueError(f"Given: population={self.population!r} must be a number of rows, at least 1.")
 
     def frequency(self, y: Floats) -> Array:
         return np.full(y.size, 1.0 / (self.population or y.size))
@@ -137,7 +137,7 @@ SAMPLERS: dict[str, type] = {"uniform": Uniform, "balanced": ClassBalanced}
 
 
 def get_sampler(sampling: Any) -> Any:
-    """The sampler for a name, or the given sampler itself."""
+    """The sampler of that name, or the sampler object itself."""
     if isinstance(sampling, str) and sampling in SAMPLERS:
         return SAMPLERS[sampling]()
     if hasattr(sampling, "stream") and hasattr(sampling, "frequency") and not isinstance(sampling, type):

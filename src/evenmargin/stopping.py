@@ -66,7 +66,7 @@ class AUCHalting:
         for name in ("every", "patience"):
             value = getattr(self, name)
             if not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"AUCHalting: {name}={value!r} must be a whole number from 1.")
+                raise ValueError(f"AUCHalting: {name}={value!r} must be a whole number of at least 1.")
 
     def start(self, problem: Problem) -> AUCRun:
         return AUCRun(self, problem)

@@ -1,4 +1,4 @@
-"""What a row costs (class weights times sample weights), which class is the minority, and which prices are usable.
+"""The cost of each row (class weights times sample weights), which class is the minority, and which prices are usable.
 
 Totals count sample weights, so that a weight of 2 counts a row twice and a row of weight 0 is ignored, also for
 "balanced" and "inverse".

@@ -80,7 +80,7 @@ class _CacheImpl(caching.CompileResultCacheImpl):
 
 
 class _Cache(caching.FunctionCache):
-    """On disk only what is made of this package: the digest says nothing of a user's own loss."""
+    """Caches only loops made from this package's code: the digest does not cover a user's own loss."""
 
     _impl_class = _CacheImpl
 
@@ -137,7 +137,7 @@ def _prefetch(typingctx, array, i, j):
 
 
 def prefetch(array: NDArray[Any], i: int, j: int) -> None:
-    """Hint that array[i, j] is read soon; nothing in Python."""
+    """Hint that array[i, j] is read soon; does nothing in Python."""
 
 
 @overload(prefetch)

@@ -26,7 +26,7 @@ def squared_norms(rows: Rows, out: Array) -> None:
 
 
 class Dual(NamedTuple):
-    """What belongs to each row: its label, the quadratic and the box of its α, and α."""
+    """The label of each row, the curvature, the box and the ridge of its α, and α."""
 
     y: Floats
     curvature: Array

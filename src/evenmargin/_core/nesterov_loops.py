@@ -13,7 +13,7 @@ from .rows import Rows, add, dot
 
 
 class Motion(NamedTuple):
-    """Where the steps are, how fast they move, and room for two more vectors."""
+    """The current point and its velocity, with working memory for two vectors."""
 
     w: Floats
     velocity: Floats

@@ -20,7 +20,7 @@ from .smo_loops import Coefficients, pairs, singles
 
 
 class Room(NamedTuple):
-    """Room to work in for a fold of m rows: a matrix, and vectors of m numbers."""
+    """Working memory for a fold of m rows: an (m, m) matrix, and vectors of m numbers."""
 
     A: Array
     diagonal: Array
@@ -38,7 +38,7 @@ class Room(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """When a machine is solved."""
+    """How a machine is to be solved."""
 
     free: bool  # Σ β is kept at 0
     tol: float  # the violation that SMO goes to

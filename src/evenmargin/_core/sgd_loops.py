@@ -28,7 +28,7 @@ FIXED, AUGMENTED, FREE = 0, 1, 2
 
 
 class Iterate(NamedTuple):
-    """Where the steps are."""
+    """The current point, and what is kept with it."""
 
     v: Floats
     lagged: Floats  # Σ (Σ_{k<j} 1/k) g_j, from which the average is made; size 0: no average
@@ -171,7 +171,7 @@ def _norm2_change(step: float, inner: float, size: float, bias: int, b_state: fl
 
 @jit
 def _scale_back(v: Floats, lagged: Floats, shrink: float, harmonic: float) -> None:
-    """v times `shrink`; the average keeps what it has summed so far."""
+    """Multiply v by `shrink`; the average keeps what it has summed so far."""
     for j in range(v.size):
         if lagged.size > 0:
             lagged[j] -= harmonic * (1.0 - shrink) * v[j]
@@ -180,7 +180,7 @@ def _scale_back(v: Floats, lagged: Floats, shrink: float, harmonic: float) -> No
 
 @jit
 def _change(v: Floats, t: int, before: Floats) -> float:
-    """‖v/t − before‖₁; `before` takes the new iterate."""
+    """Return ‖v/t − before‖₁, and put the new iterate into `before`."""
     change = 0.0
     for j in range(v.size):
         now = v[j] / t

@@ -1,7 +1,7 @@
 """`LinearSVM.fit` on dask collections.
 
 One pass surveys the table, its sample is solved in memory, and from there the drivers of `solvers/rounds.py`, one for
-each class against the rest, ask together: a graph a round, message → looks of the partitions → their sum. Which worker
+each class against the rest, ask together: a graph a round, message → sums over each partition → their sum. Which worker
 does what changes nothing, and a worker that dies is dask's to replace: what it held is computed again from the source.
 """
 
@@ -69,7 +69,7 @@ class Message:
 
 
 def answer(block: Block, message: Message) -> list[Sums | None]:
-    """One partition's looks."""
+    """One partition's sums."""
     if block.fault:  # it had none when it was surveyed
         raise ValueError(f"Partition {block.number}: {block.fault}.")
     costs, weights = message.costs, block.weights

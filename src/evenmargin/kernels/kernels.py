@@ -43,22 +43,22 @@ class Kernel(ABC):
     fused: ClassVar[bool] = False  # whether a device may compute its sums in one go; a subclass speaks for itself
 
     def scale(self) -> float:
-        """What rows are multiplied by, on both sides."""
+        """The factor of the rows on both sides."""
         return 1.0
 
     def complete(self, rows: Floats, d: int) -> None:  # noqa: B027 (optional)
         """Fill in the extra columns of the left side, after the d scaled ones."""
 
     def flip(self, left: Floats) -> Floats:
-        """The right side of the same rows."""
+        """The right side, made from the left one."""
         return left
 
     def flip_back(self, right: Floats) -> Floats:
-        """The left side, from the right one."""
+        """The left side, made from the right one."""
         return right
 
     def combine(self, left: Floats, right: MatrixLike, buffer: Buffer, compiled: bool = False) -> Floats:
-        """What the map is applied to, for all pairs of rows: left · rightᵀ, in a buffer that is used again."""
+        """The argument of the map for all pairs of rows, left · rightᵀ, in a buffer that is used again."""
         if issparse(right):
             return np.ascontiguousarray((right @ left.T).T)
         return products.outer_product(left, right, _tile(buffer, left, right))
@@ -71,7 +71,7 @@ class Kernel(ABC):
         """K(x, x) for each row."""
 
     def settled(self, X: MatrixLike, weight: Array) -> Kernel:
-        """The kernel with its parameters as numbers, from the data where they are named."""
+        """The kernel with all parameters as numbers; those given by name are computed from the data."""
         return self
 
 
@@ -117,7 +117,7 @@ class WithGamma(Kernel):
 
 
 class Distance(WithGamma):
-    """exp of minus a distance."""
+    """exp(−distance)."""
 
     shift_invariant = True
 
@@ -183,7 +183,7 @@ class RBF(Euclidean):
 
 @dataclass(frozen=True)
 class Exponential(Euclidean):
-    """exp(−γ‖a − b‖): less smooth than RBF, as fast.
+    """exp(−γ‖a − b‖): less smooth than RBF, and as fast.
 
     The distance comes from a matrix product, so that of rows that are close to
     each other float32 keeps half of its digits.
@@ -211,7 +211,7 @@ class Exponential(Euclidean):
 
 @dataclass(frozen=True)
 class Laplacian(Distance):
-    """exp(−γ Σ_k |a_k − b_k|): less disturbed by a single far column than RBF.
+    """exp(−γ Σ_k |a_k − b_k|): less sensitive to a large difference in one column than RBF.
 
     Examples
     --------
@@ -292,7 +292,7 @@ class Poly(WithOffset):
 
     def settled(self, X: MatrixLike, weight: Array) -> Kernel:
         if not (isinstance(self.degree, Integral) and self.degree >= 1):
-            raise ValueError(f"degree={self.degree!r} must be a whole number from 1.")
+            raise ValueError(f"degree={self.degree!r} must be a whole number of at least 1.")
         return super().settled(X, weight)
 
     def apply(self, tile: Floats, compiled: bool = False) -> None:
@@ -345,7 +345,7 @@ class Function(Kernel):
         """K(A, B), checked."""
         K = self.function(A, B)
         if issparse(K):
-            raise ValueError("kernel: the callable returned a sparse matrix, and a dense one is needed.")
+            raise ValueError("kernel: the callable must return a dense matrix, not a sparse one.")
         K = np.asarray(K)
         if K.shape != (A.shape[0], B.shape[0]) or K.dtype.kind not in "fiu":
             raise ValueError(
@@ -353,7 +353,7 @@ class Function(Kernel):
                 f"one for each pair of rows, not {K.dtype} of shape {K.shape}."
             )
         if not np.isfinite(K).all():
-            raise ValueError("kernel: the callable returned values that are not finite.")
+            raise ValueError("kernel: the callable must return finite values only.")
         return K.astype(np.float64, copy=False)
 
     def diagonal(self, X: MatrixLike) -> Array:
@@ -367,7 +367,7 @@ KERNELS: dict[str, type] = {
 
 
 def get_kernel(kernel: Any, gamma: Any = "scale", degree: int = 3, coef0: float = 0.0) -> Any:
-    """The kernel for a name and parameters, for a callable, or the given kernel itself.
+    """The kernel of that name with these parameters, the kernel of a callable, or the kernel object itself.
 
     Examples
     --------

@@ -30,7 +30,7 @@ _DENSE_FROM = 0.03  # share of entries from which sparse rows are worth multiply
 
 
 class Points:
-    """Rows of X made ready for a kernel: scaled, centred where that saves digits, with the extra columns.
+    """Rows of X prepared for a kernel: scaled, centred where that saves digits, with the extra columns.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Points:
 
     @property
     def tile(self) -> int:
-        """Rows to take at a time: fewer where a prepared row is long."""
+        """How many rows to take at a time: fewer where a prepared row is long."""
         return max(16, min(TILE, (4 << 20) // (self.width * self.dtype.itemsize)))
 
     def left(self, rows: Rows) -> Floats:
@@ -95,7 +95,7 @@ class Points:
 
 
 def centre_of(kernel: Kernel, X: MatrixLike) -> Array | None:
-    """What to subtract from the rows, for kernels that see differences only."""
+    """The point to subtract from all rows, for kernels that depend on differences of rows only."""
     if not kernel.shift_invariant or issparse(X):
         return None
     if isinstance(X, arrays.Rows):
@@ -231,7 +231,7 @@ def kernel_matrix(
 
 
 def _into(out: Floats | None, K: Floats) -> Floats:
-    """K, in `out` where one is given."""
+    """K, written into `out` if that is given."""
     if out is None:
         return K
     out[...] = K
@@ -247,7 +247,7 @@ def _each_tile(
     compiled: bool,
     upper: bool = False,
 ) -> None:
-    """Call use(rows, columns, tile) for each tile of K(A, B), of the upper half only where that is enough."""
+    """Call use(rows, columns, tile) for each tile of K(A, B), or of its upper half."""
     step, across = A.tile, B.tile
     columns = [slice(j, j + across) for j in range(0, B.n, across)]
     kept = [B.right(place) for place in columns] if B.n * B.width * B.dtype.itemsize <= _BUDGET else None
@@ -272,14 +272,14 @@ def device_of(*sides: MatrixLike) -> Any:
 
 
 def prepared(kernel: Kernel, X: MatrixLike, dtype: DTypeLike, centre: Array | None = None, budget: int = 0) -> Any:
-    """Rows made ready for the kernel where they are; parameters as in `Points`."""
+    """Rows prepared for the kernel, on the device that they are on; parameters as in `Points`."""
     if isinstance(X, arrays.Rows):
         return products.Points(kernel, X, dtype, centre)
     return Points(kernel, X, dtype, centre, budget)
 
 
 def _both_prepared(kernel: Kernel, A: MatrixLike, B: MatrixLike, dtype: DTypeLike | None) -> tuple[Any, Any]:
-    """Both sides made ready; where one of them is on a device, the other is put there."""
+    """Both sides prepared; where one of them is on a device, the other is put there."""
     device, same = device_of(A, B), A is B
     if device is None:
         dtype = dtype or A.dtype

@@ -34,7 +34,7 @@ DRAWS = 65_536  # indices drawn at a time: few enough to stay in cache
 
 @dataclass
 class Control:
-    """How to run a solver: tolerance, budget, randomness, warm start, halting."""
+    """How to run a solver: its tolerance, budget, randomness, warm start and halting rule."""
 
     tol: float = 1e-6
     max_iter: int | None = None
@@ -46,14 +46,14 @@ class Control:
     steps: int = 0  # already taken, for solvers whose step size falls with t
     halting: AUCHalting | None = None
     progress: Callable[[int, int, str], None] | None = None
-    certify: bool = True  # look at the objective and the gap at the end
+    certify: bool = True  # compute the objective and the gap at the end
 
 
 @dataclass
 class State:
     """What a solver carries from step to step."""
 
-    due: bool = field(default=False, kw_only=True)  # a look at the duality gap is worth its cost now
+    due: bool = field(default=False, kw_only=True)  # computing the duality gap is worth its cost now
     ending: Status | None = field(default=None, kw_only=True)  # why the solver can do no more
 
 
@@ -86,15 +86,15 @@ class Solver(ABC):
         return certify(problem, *self.coefficients(problem, state))
 
     def certificate(self, problem: AnyProblem, solution: Solution) -> tuple[float, float]:
-        """Objective and gap of the solution, where `gap` has not looked at it."""
+        """Objective and gap of a solution that `gap` has not measured."""
         return certify(problem, solution.coef, solution.intercept, solution.alpha)
 
     def refine(self, problem: AnyProblem, w: Floats, b: float) -> float:
-        """A last word on the intercept for the final w."""
+        """The intercept to return with the final w."""
         return b
 
     def finish(self, problem: AnyProblem, state: AnyState, solution: Solution) -> bool:
-        """Fill in the solution; True if it is not where `gap` has last looked."""
+        """Fill in the solution; True if it differs from the state that `gap` last measured."""
         solution.coef, solution.intercept = self.coefficients(problem, state)
         return False
 
@@ -103,7 +103,7 @@ class Solver(ABC):
 
 
 def require(options: Any, **conditions: tuple[bool, str]) -> None:
-    """Refuse options that do not meet their condition, saying what would."""
+    """Refuse an option that does not meet its condition, and say what it must be."""
     for name, (met, wanted) in conditions.items():
         if not met:
             raise ValueError(f"{type(options).__name__}: {name}={getattr(options, name)!r} must be {wanted}.")
@@ -168,7 +168,7 @@ def run(problem: Problem, solver: Solver, control: Control) -> Solution:
 
 
 def _judge(solution: Solution, tol: float) -> Status:
-    """The reason for stopping in the light of the final gap."""
+    """The reason for stopping, corrected by the final gap."""
     if solution.status in (Status.BUDGET, Status.STALLED) and solution.gap <= tol * abs(solution.objective):
         return Status.CONVERGED
     if solution.status in (Status.CONVERGED, Status.STALLED):  # as good as float64 allows

@@ -37,7 +37,7 @@ class WorkingSet:
     free: bool
 
     def solve(self, tol: float) -> int:
-        """Solve to a violation of tol; returns the steps of SMO."""
+        """Solve to a violation of tol; return the number of SMO steps."""
         size, spent, place = self.beta.size, 0, 0
         limit, most = _STEPS * size, max(_STEPS * size, _MOST // size)
         while True:
@@ -50,7 +50,7 @@ class WorkingSet:
             limit = min(2 * limit, most - spent)
 
     def polish(self) -> None:
-        """The last digits of a solution; less of them where K is singular."""
+        """Solve to the last digits, or nearly so where K is singular."""
         limit = _STEPS * self.beta.size
         for ridge in (*_RIDGES, *_RIDGES[-1:] * 3):
             self.active_set(1e-10, ridge)
@@ -58,7 +58,7 @@ class WorkingSet:
                 return
 
     def smo(self, tol: float, limit: int) -> int:
-        """Up to so many steps of SMO, fewer where the violation is within tol; returns how many."""
+        """Take up to `limit` steps of SMO, fewer where the violation is within tol; return how many."""
         loops, v = _core.smo_loops, self.v
         up = np.where(self.beta < self.hi, 0.0, -np.inf)
         down = np.where(self.beta > self.lo, 0.0, -np.inf)

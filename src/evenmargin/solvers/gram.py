@@ -1,10 +1,10 @@
-"""The kernel matrix of the training rows, in four ways of holding it.
+"""The kernel matrix of the training rows, and four ways to hold it.
 
-- `Whole`: all of it, in float64. For few rows, and for precomputed kernels.
-- `Cached`: rows that were asked for, as many as fit into a given memory. For
+- `WholeGram`: all of it, in float64. For few rows, and for precomputed kernels.
+- `CachedGram`: rows that were asked for, as many as fit into a given memory. For
   kernels that cost more to compute than to read: many columns, callables.
-- `Streamed`: nothing; tiles are computed when they are needed and forgotten.
-- `OnDevice`: the same, with rows and tiles on a device.
+- `StreamedGram`: nothing; tiles are computed when they are needed and forgotten.
+- `GramOnDevice`: the same, with rows and tiles on a device.
 
 All of them answer the same two questions: the block of a working set, and what a
 change of some coefficients does to the scores of all rows.
@@ -38,7 +38,7 @@ from ..kernels import (
     reach,
 )
 
-__all__ = ["Cached", "Entries", "Gram", "OnDevice", "Streamed", "Whole", "hold"]
+__all__ = ["CachedGram", "Entries", "Gram", "GramOnDevice", "StreamedGram", "WholeGram", "hold"]
 
 # Rows up to which the whole matrix is computed, in float64.
 SMALL = 2048
@@ -99,7 +99,7 @@ class Gram(ABC):
         return self._complete(self._dot(rows, scale), slice(None), rows, scale)
 
     def exact(self, wanted: Index, rows: Index, scale: Array) -> Array:
-        """K[wanted, rows] · scale in float64, whatever is held."""
+        """K[wanted, rows] · scale, always in float64."""
         return self._complete(self._exact(wanted, rows, scale), wanted, rows, scale)
 
     def _complete(self, out: Array, wanted: Index | slice, rows: Index, scale: Array) -> Array:
@@ -120,7 +120,7 @@ class Gram(ABC):
         return kernel_dot(self.kernel, A, B, scale, workers=self.workers)
 
     def widen(self) -> None:  # noqa: B027 (optional)
-        """From here on in float64."""
+        """Compute in float64 from now on."""
 
     @abstractmethod
     def _block(self, rows: Index) -> Array: ...
@@ -129,8 +129,8 @@ class Gram(ABC):
     def _dot(self, rows: Index, scale: Array) -> Array: ...
 
 
-class Whole(Gram):
-    """All of K, in float64 (a precomputed one as it is)."""
+class WholeGram(Gram):
+    """The whole matrix, in float64 (a precomputed one as it is)."""
 
     def __init__(self, entries: Entries, budget: int = 1 << 28) -> None:
         super().__init__(entries)
@@ -160,7 +160,7 @@ class Whole(Gram):
         return self._dot(rows, scale)[wanted]
 
 
-class Streamed(Gram):
+class StreamedGram(Gram):
     """Tiles computed when needed: float32 at first, float64 once `widen` is called."""
 
     def __init__(self, entries: Entries, budget: int) -> None:
@@ -183,7 +183,7 @@ class Streamed(Gram):
         return kernel_dot(self.kernel, self.points, others, scale, workers=self.workers, compiled=True)
 
 
-class OnDevice(Streamed):
+class GramOnDevice(StreamedGram):
     """Rows on a device: tiles are computed there, blocks and sums come to the host in float64.
 
     Nothing of K is held: a round asks for some hundred columns, which cost less to compute there than to keep.
@@ -212,7 +212,7 @@ class OnDevice(Streamed):
         return np.asarray(arrays.fetch(products.dot(self.kernel, A, B, V)))
 
 
-class Cached(Gram):
+class CachedGram(Gram):
     """Rows of K that were asked for, in float32 at first, as many as `capacity` bytes hold."""
 
     def __init__(self, entries: Entries, capacity: int) -> None:
@@ -249,7 +249,7 @@ class Cached(Gram):
         return out
 
     def _fetch(self, rows: Index) -> None:
-        """Have these rows in the store, in place of those not asked for the longest."""
+        """Load these rows into the store, in place of the least recently used ones."""
         self.clock += 1
         here = self.place[rows] >= 0
         self.used[self.place[rows[here]]] = self.clock
@@ -279,7 +279,7 @@ class Cached(Gram):
 
 
 def hold(entries: Entries, cache_size: float, most: int) -> Gram:
-    """The way to hold K that suits its size and its cost, in so many megabytes, for working sets of so many rows."""
+    """Choose how to hold K: by its size, its cost, the megabytes of the cache, and the rows of a working set."""
     kernel, X, bytes_ = entries.kernel, entries.X, int(cache_size * 1e6)
     n, away = X.shape[0], isinstance(X, arrays.Rows)
     if not (away or isinstance(kernel, Precomputed)) and bytes_ < 2 * 8 * n:
@@ -288,17 +288,17 @@ def hold(entries: Entries, cache_size: float, most: int) -> Gram:
             f"give it at least {16e-6 * n:.2g} (200 is the default)."
         )
     if isinstance(kernel, Precomputed) or (n <= SMALL and n <= block_rows(bytes_)):
-        return Whole(entries, bytes_)
+        return WholeGram(entries, bytes_)
     if away:
-        return OnDevice(entries, bytes_ // 4)
+        return GramOnDevice(entries, bytes_ // 4)
     capacity = bytes_ // 2
     if isinstance(kernel, Function) or (X.shape[1] > _WIDE and capacity >= 2 * min(most, n // 4) * n * 4):
-        return Cached(entries, capacity)  # with room for some working sets
-    return Streamed(entries, bytes_ // 4)
+        return CachedGram(entries, capacity)  # with room for some working sets
+    return StreamedGram(entries, bytes_ // 4)
 
 
 def _size(kernel: Kernel, X: MatrixLike, diagonal: Array) -> float:
-    """What the errors of float32 kernel values are in proportion to."""
+    """The scale that errors of float32 kernel values are proportional to."""
     if isinstance(kernel, Exponential):
         return _ROUNDING**-0.5  # the root of a distance that is rounded
     if not isinstance(kernel, RBF):
@@ -308,7 +308,7 @@ def _size(kernel: Kernel, X: MatrixLike, diagonal: Array) -> float:
 
 
 def block_rows(budget: int) -> int:
-    """Rows of a working set whose block, with two copies of it, takes so many bytes."""
+    """How many rows a working set may have, if its block and two copies of it are to fit into these bytes."""
     return int(min(4096, max(2, (budget / 24) ** 0.5)))
 
 

@@ -20,7 +20,7 @@ from ..kernels import Precomputed
 from ..losses import slopes
 from ..problem import KernelProblem, Problem, Solution
 from .base import Control, State
-from .gram import Entries, Whole
+from .gram import Entries, WholeGram
 from .lbfgs import Lbfgs, LbfgsOptions, LbfgsState
 
 # Rows up to which K and its factor are held: 3 GB each.
@@ -62,7 +62,7 @@ class KernelLbfgs(LbfgsOptions):
             raise ValueError(
                 "solver='lbfgs' needs a positive definite kernel: use solver='sgd', or 'smo' with a hinge."
             )
-        K = Whole(Entries(problem.kernel, problem.X, problem.workers)).K
+        K = WholeGram(Entries(problem.kernel, problem.X, problem.workers)).K
         if isinstance(problem.kernel, Precomputed):
             K = np.array(K, dtype=np.float64, order="C")  # it is the user's own, and will be overwritten
         L, pivots = pivoted_cholesky(K)

@@ -46,7 +46,7 @@ class KernelSGDState(State):
     pull: Array  # y · price / frequency
     rule: Any  # of `_core.sgd_loops`
     take: Callable[[int], Index]
-    drawn: Drawn
+    drawn: DrawnRows
 
 
 @dataclass(frozen=True)
@@ -124,12 +124,12 @@ class KernelSGD(StepsOverT):
 
 
 def look(X: MatrixLike) -> int:
-    """Kernel values that a look at all rows may cost, where the rows are."""
+    """How many kernel values may be computed to measure something on all rows, on the device of X."""
     return LOOK_THERE if isinstance(X, arrays.Rows) else LOOK
 
 
-class Drawn(ABC):
-    """The rows drawn so far that have a coefficient, in the order in which they got it.
+class DrawnRows(ABC):
+    """The rows drawn so far, in the order in which they got a coefficient.
 
     A block must not cost what grows with their number, beside the products: memory
     for them is doubled when it is full, and only what a block has changed is written.
@@ -143,7 +143,7 @@ class Drawn(ABC):
         self.rows = np.empty(0, np.intp)  # which row stands there
 
     def note(self, order: Index, added: Array, coef: Array, folded: float) -> None:
-        """A block has added to the coefficients of its rows, which are now `coef`; all others were multiplied."""
+        """Record a block, which has added to coefficients of its rows, now `coef`, and multiplied all others."""
         moved = np.unique(order[added != 0.0])
         new = moved[self.place[moved] < 0]
         start, self.count = self.count, self.count + new.size
@@ -165,23 +165,23 @@ class Drawn(ABC):
         """Σ_j c_j K(x_j, x_i) for the rows of a block, and K among them."""
 
     def _reserve(self, room: int, held: int) -> None:  # noqa: B027 (optional)
-        """Room for so many rows; those held are kept."""
+        """Make room for more rows, and keep those held."""
 
     def _append(self, new: Index, start: int) -> None:  # noqa: B027 (optional)
-        """Make new rows ready, from this place on."""
+        """Prepare new rows, from this place on."""
 
     def _write(self, places: Index, values: Array) -> None:  # noqa: B027 (optional)
-        """Coefficients at these places."""
+        """Set the coefficients at these places."""
 
 
-def _drawn(problem: KernelProblem) -> Drawn:
+def _drawn(problem: KernelProblem) -> DrawnRows:
     if isinstance(problem.kernel, Precomputed | Function):
-        return DrawnPlain(problem)
-    return DrawnOnDevice(problem) if isinstance(problem.X, arrays.Rows) else DrawnOnHost(problem)
+        return PlainDrawnRows(problem)
+    return DrawnRowsOnDevice(problem) if isinstance(problem.X, arrays.Rows) else DrawnRowsOnHost(problem)
 
 
-class DrawnPlain(Drawn):
-    """With a kernel that is a matrix or a function, nothing is made ready."""
+class PlainDrawnRows(DrawnRows):
+    """For a kernel that is a matrix or a function: there is nothing to prepare."""
 
     def against(self, order: Index, coef: Array) -> tuple[Array, Any]:
         X, kernel, past = self.problem.X, self.problem.kernel, self.rows[: self.count]
@@ -193,7 +193,7 @@ class DrawnPlain(Drawn):
         return scores, kernel.matrix(own, own)
 
 
-class DrawnOnHost(Drawn):
+class DrawnRowsOnHost(DrawnRows):
     """Right sides of the rows, where they are dense, and their coefficients in the dtype of X."""
 
     def __init__(self, problem: KernelProblem) -> None:
@@ -237,8 +237,8 @@ class DrawnOnHost(Drawn):
         return parts.sum(axis=0), own
 
 
-class DrawnOnDevice(Drawn):
-    """The rows made ready a second time, in their order, and their coefficients in float32; both on the device.
+class DrawnRowsOnDevice(DrawnRows):
+    """Prepared rows in the order drawn, and their coefficients in float32, both on the device.
 
     Coefficients go up from those in float64, so that nothing drifts.
     """
@@ -277,6 +277,6 @@ class DrawnOnDevice(Drawn):
 
 
 def _larger(old: Any, held: int, new: Any) -> Any:
-    """The new array with what the old one holds."""
+    """The new array, with the first `held` entries of the old one."""
     new[:held] = old[:held]
     return new

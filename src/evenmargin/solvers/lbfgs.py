@@ -29,12 +29,12 @@ class LbfgsState(State):
 
 @dataclass(frozen=True)
 class LbfgsOptions(Solver):
-    """What L-BFGS is given, with a kernel or without one."""
+    """The options of L-BFGS, with or without a kernel."""
 
     memory: int = 20
 
     def __post_init__(self) -> None:
-        require(self, memory=(whole(self.memory, 1), "a whole number from 1"))
+        require(self, memory=(whole(self.memory, 1), "a whole number of at least 1"))
 
     name = "lbfgs"
     unit = "L-BFGS step"
@@ -63,7 +63,7 @@ class Lbfgs(LbfgsOptions):
         return LbfgsState(u=start * scale, scale=scale, tol=control.tol)
 
     def step(self, problem: Problem, state: LbfgsState, limit: int) -> int:
-        """Up to 100 iterations, fewer when the gradient is small enough."""
+        """Take up to 100 iterations, fewer when the gradient is small enough."""
         total, most = float(problem.price.sum()), min(limit, 100)
         seen: dict[bytes, Array] = {}  # the last gradients, by where: scipy's callback is not given them
 
@@ -102,7 +102,7 @@ class Lbfgs(LbfgsOptions):
         return self._split(problem, state.u / state.scale)
 
     def finish(self, problem: Problem, state: LbfgsState, solution: Solution) -> bool:
-        """Where it costs little, Newton steps for the digits that differences of F cannot show."""
+        """Fill in the solution; where it costs little, add Newton steps for digits that L-BFGS cannot reach."""
         w, b = solution.coef, solution.intercept = self.coefficients(problem, state)
         if not worth_polishing(problem, solution) or problem.shape[1] > 1_000:
             return False

@@ -60,10 +60,10 @@ class Nesterov(Solver):
     def __post_init__(self) -> None:
         require(
             self,
-            batch_size=(whole(self.batch_size, 1), "a whole number from 1"),
-            momentum=(real(self.momentum, 0.0, 1.0), "a number from 0, below 1"),
+            batch_size=(whole(self.batch_size, 1), "a whole number of at least 1"),
+            momentum=(real(self.momentum, 0.0, 1.0), "a number of at least 0 and below 1"),
             eta0=(self.eta0 is None or (real(self.eta0, 0.0) and self.eta0 > 0), "a number above 0, or None"),
-            decay=(self.decay is None or real(self.decay, 0.0), "a number from 0, or None"),
+            decay=(self.decay is None or real(self.decay, 0.0), "a number of at least 0, or None"),
             schedule=(self.schedule in ("exponential", "compound"), "'exponential' or 'compound'"),
         )
 

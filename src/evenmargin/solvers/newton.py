@@ -1,4 +1,4 @@
-"""Newton's method on the rows in play, exact for every convex loss.
+"""Newton's method on the rows near the margin, exact for every convex loss.
 
 Given prices p, it minimises Φ(w, b) = 1/2 ‖w‖² + Σ ψ_i(y_i (x_i·w + b)).
 
@@ -44,7 +44,7 @@ _TILE = 256  # rows of X copied at a time for the matrix
 
 @dataclass
 class Part:
-    """The rows that a step looks at, and the constant pull of all others."""
+    """The rows that a step is computed from, and the constant pull of all others."""
 
     problem: Problem
     rows: Index | slice
@@ -58,7 +58,7 @@ class Part:
 
 
 class Derivatives(NamedTuple):
-    """Of ψ for each row of a part, and what they add up to."""
+    """The derivatives of ψ for each row of a part, with two sums over its rows."""
 
     first: Array  # ψ' by the margin
     second: Array  # ψ''
@@ -95,7 +95,7 @@ class Newton(Solver):
     warm_epochs: int = 6
 
     def __post_init__(self) -> None:
-        require(self, warm_epochs=(whole(self.warm_epochs, 0), "a whole number from 0"))
+        require(self, warm_epochs=(whole(self.warm_epochs, 0), "a whole number of at least 0"))
 
     name = "newton"
     unit = "Newton step"
@@ -123,7 +123,7 @@ class Newton(Solver):
         return start_at(problem, w, b, np.zeros(problem.shape[0]), 0.0, control.tol)
 
     def step(self, problem: Problem, state: NewtonState, limit: int) -> int:
-        """One Newton step; where the last one has converged, new multipliers first."""
+        """Take one Newton step, after updating the multipliers if the last steps have converged."""
         state.due = False
         now = state.derivatives or self._derivatives(state)
         gradient = self._gradient(state, now.first)
@@ -177,13 +177,13 @@ class Newton(Solver):
         return moved or solution.intercept != state.b
 
     def _multipliers(self, problem: Problem, state: NewtonState) -> Array:
-        """α of all rows: −ψ', frozen rows keeping theirs."""
+        """α of all rows: −ψ', except that frozen rows keep theirs."""
         alpha = state.alpha.copy()
         alpha[state.part.rows] = -self._derivatives(state).first
         return alpha
 
     def _screen(self, problem: Problem, state: NewtonState, freeze: bool = True) -> None:
-        """Derivatives at all rows anew, and freeze those that are out of reach of the margin."""
+        """Take all rows into the part again, then freeze those that are out of reach of the margin."""
         if not state.kappa:
             return
         state.alpha[state.part.rows] = state.part.alpha
@@ -258,7 +258,7 @@ class Newton(Solver):
 
 
 def start_at(problem: Problem, w: Array, b: float, alpha: Array, kappa: float, tol: float) -> NewtonState:
-    """A state at the given point, looking at all rows."""
+    """A state at the given point, with all rows in its part."""
     scores = problem.scores(w, b)
     part = _whole(problem, scores, alpha)
     return NewtonState(w, b, part, alpha, problem.objective(w, b, scores), tol, kappa)
@@ -269,7 +269,7 @@ def _whole(problem: Problem, scores: Array, alpha: Array) -> Part:
 
 
 def worth_polishing(problem: Problem, solution: Solution) -> bool:
-    """On small data a converged solution is taken to the last digits.
+    """Whether a solution is to be computed to the last digits: a converged one, on small data.
 
     There a weight of 2 and a row twice must agree.
     """
@@ -277,7 +277,7 @@ def worth_polishing(problem: Problem, solution: Solution) -> bool:
 
 
 def polish(problem: Problem, state: NewtonState, solution: Solution) -> bool:
-    """Newton steps until rounding stops them, counted in the solution; True if there were any."""
+    """Take Newton steps until rounding stops them, and count them in the solution; True if there were any."""
     solver, steps = Newton(), 0
     while state.ending is None and steps < 60:
         steps += solver.step(problem, state, 1)
@@ -320,7 +320,7 @@ def weighted_gram(problem: Problem, rows: Index, weight: Array, out: Array) -> N
 
 
 def completed(matrix: Array, problem: WithIntercept, scale: float) -> Array:
-    """The matrix with that of the penalty added; a free intercept gets just enough, by the scale, to hold it."""
+    """Add the penalty to the matrix; a free intercept gets 1e-12 of the scale, so that the matrix is regular."""
     d = matrix.shape[0] - 1
     matrix[np.arange(d), np.arange(d)] += 1.0
     if not problem.learned:

@@ -1,4 +1,4 @@
-"""What a fit ends with, and what the next one goes on from.
+"""The result of a fit, and what the next fit goes on from.
 
 A fit solves one task for each class against the rest, in memory or over the partitions of a dask collection. Either way
 it ends with an `Outcome`, of which the machine keeps the coefficients, and `Progress` for warm starts and streams.
@@ -74,7 +74,7 @@ class TaskOutcome:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a machine makes its attributes of."""
+    """The result of a fit, from which a machine sets its attributes."""
 
     solver: Solver
     tasks: tuple[TaskOutcome, ...]

@@ -39,7 +39,7 @@ class PegasosState(State):
 
 
 class StepsOverT(Solver):
-    """Base of the solvers with step 1/(λt)."""
+    """Base of the stochastic solvers with step 1/(λt)."""
 
     project: bool
     best_b: bool
@@ -96,7 +96,7 @@ class Pegasos(StepsOverT):
     best_b: bool = True
 
     def __post_init__(self) -> None:
-        require(self, change_tol=(real(self.change_tol, 0.0), "a finite number from 0"))
+        require(self, change_tol=(real(self.change_tol, 0.0), "a finite number of at least 0"))
 
     name = "pegasos"
 
@@ -155,7 +155,7 @@ class Pegasos(StepsOverT):
 
 
 def safe_radius(problem: Problem, project: bool) -> float:
-    """The ball to scale back to; where the paper gives none, one that holds the optimum."""
+    """The radius of the ball to scale back to: the paper's, or that of a ball that holds the optimum."""
     box = getattr(problem.loss, "dual_box", None)
     if box is not None and math.isinf(box()[0]):  # a slope without bound: unprojected, first steps blow up
         return max(problem.radius, math.sqrt(2.0 * problem.zero_objective))
@@ -169,7 +169,7 @@ def bias_mode(problem: Problem) -> int:
 
 
 def _measure(problem: Problem, v: Floats, tally: Array) -> None:
-    """‖v‖² anew, so that the updates of many steps cannot let it drift."""
+    """Compute ‖v‖² again, so that it does not drift over many updates."""
     wide = v.astype(np.float64)
     extra = tally[_core.sgd_loops.BIAS] ** 2 if problem.augmented else 0.0
     tally[_core.sgd_loops.NORM2] = float(wide @ wide) + extra

@@ -24,7 +24,7 @@ from .._util.typing import Array, Floats, Index, Mask, Tensor, VectorLike
 from ..kernels import Precomputed
 from ..losses import Hinge, SquaredHinge
 from ..problem import KernelProblem
-from .gram import SMALL, Entries, Whole
+from .gram import SMALL, Entries, WholeGram
 from .smo import SMO, Phase, SMOState
 
 __all__ = ["Paths", "Square", "solve_paths"]
@@ -154,7 +154,7 @@ def solve_paths(
 
 
 def _solve_small(fold: _Fold) -> bool:
-    """All in float64 and compiled, to the last digits."""
+    """Solve a small fold to the last digits, in float64 and compiled code."""
     m, loops = fold.rows.size, _core.path_loops
     own = _gathered(fold.K, fold.rows, fold.rows)
     labels, prices = fold.y[fold.rows], np.ascontiguousarray(fold.prices[:, fold.rows])
@@ -209,8 +209,8 @@ class _PathSMO(SMO):
         super()._solve(problem, state, rows, 0.1 * violation)
 
 
-class _PathGram(Whole):
-    """All of K, with one place for the blocks of all rounds: fresh memory costs as much as filling it."""
+class _PathGram(WholeGram):
+    """The whole matrix; all blocks share one buffer, as fresh memory costs as much as filling it."""
 
     def __init__(self, K: Floats | Square, workers: Workers) -> None:
         super().__init__(Entries(Precomputed(), K, workers))
@@ -231,7 +231,7 @@ class _PathGram(Whole):
 
 
 class _DeviceGram(_PathGram):
-    """The same of a matrix on a device."""
+    """The same for a matrix on a device."""
 
     def _block(self, rows: Index) -> Array:
         return self.K.block(rows, rows)
@@ -265,7 +265,7 @@ def _solve_large(fold: _Fold) -> bool:
 
 
 def _go_on(state: SMOState, before: Array, price: Array, fold: _Fold) -> bool:
-    """The larger box, and β scaled to the largest dual objective within it.
+    """Set the box of the next prices, and scale β to the largest dual objective within it.
 
     True where that is the solution already: no row was at its price, and prices have not fallen.
     """
@@ -284,7 +284,7 @@ def _go_on(state: SMOState, before: Array, price: Array, fold: _Fold) -> bool:
 
 
 def _rounds(solver: SMO, problem: KernelProblem, state: SMOState, tol: float) -> bool:
-    """Rounds of SMO until the violation and the gap are within tol."""
+    """Run rounds of SMO until the violation and the gap are within tol; False if they never are."""
     state.tol, state.steps, state.waited = tol, 0, 0
     state.dual, state.least = -np.inf, np.inf
     state.due, state.ending, state.phase = False, None, Phase.ROUNDS

@@ -77,7 +77,7 @@ class Trail(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What a driver wants to know of all rows, at point + direction."""
+    """What a driver asks about all rows, at point + direction."""
 
     point: Array  # (d + 1,)
     direction: Array | None
@@ -89,7 +89,7 @@ class Request(NamedTuple):
 
 @dataclass
 class Sums:
-    """What a driver learns of all rows; adding two is the whole reduction."""
+    """The answer to a request, summed over rows; adding two is the whole reduction."""
 
     value: float  # Σ ψ
     loss: float  # Σ price·loss
@@ -121,7 +121,7 @@ class Sums:
 
 
 def look(problem: Problem, request: Request) -> Sums:
-    """The sums over one piece, a tile of rows at a time: what is made on the way stays small, and in cache."""
+    """The sums over one piece, a tile of rows at a time, so that intermediate arrays are small and stay in cache."""
     n, d = problem.shape
     total = None
     for start in range(0, n, _ROWS):
@@ -195,7 +195,7 @@ def _sums(problem: Problem, y: Array, scores: Array, share: Array | None, reques
 
 @dataclass(frozen=True)
 class Terms(WithIntercept):
-    """What a driver must know of the problem: not its rows."""
+    """What a driver needs to know of the problem, which is all but its rows."""
 
     loss: LossLike
     width: int  # d + 1
@@ -209,7 +209,7 @@ class Terms(WithIntercept):
 
     @property
     def wide(self) -> bool:
-        """There is no matrix."""
+        """Whether there are too many columns for a matrix."""
         return self.width > WIDE + 1
 
     def penalty(self, v: Array) -> float:
@@ -269,7 +269,7 @@ class Course:
         return self.gap / max(abs(self.best), 1e-300)
 
     def note(self, terms: Terms, seen: Sums, point: Array) -> None:
-        """Remember what the sums at a point say."""
+        """Record the objective and the bound at a point."""
         objective = terms.penalty(point) + seen.loss
         if objective < self.best or self.best_sums is None:
             self.best, self.best_point, self.best_sums = objective, point, seen
@@ -290,7 +290,7 @@ class Course:
 
 
 def begin(terms: Terms, start: Array | None = None, before: tuple[Array, Trail, float] | None = None) -> Course:
-    """The first course: from the point, trail and κ of an earlier one, from a point, or from nothing."""
+    """The course to start with: from the point, trail and κ of an earlier one, from a point, or from zero."""
     point = np.zeros(terms.width) if start is None else start.astype(np.float64)
     if before is not None and start is None:
         point, trail, kappa = before
@@ -310,7 +310,7 @@ def _with_offset(terms: Terms, point: Array) -> Array:
 
 
 def drive(terms: Terms, course: Course) -> Rounds:
-    """Yields requests, is sent looks, returns the status; the course is kept up to date on the way."""
+    """Yield requests, receive sums, update the course, and return the status."""
     memory: list[tuple[Array, Array]] = []
     stuck = 0
     seen = yield _ask(terms, course, None)
@@ -345,7 +345,7 @@ def drive(terms: Terms, course: Course) -> Rounds:
 
 
 def _judged(course: Course, tol: float) -> Status:
-    """No progress is left: converged, if that is as good as float64 allows."""
+    """The status when no progress is left: converged if the gap is as small as float64 allows."""
     return Status.CONVERGED if course.within(max(tol, 1e-9)) else Status.STALLED
 
 
@@ -360,7 +360,7 @@ def _grown(kappa: float) -> float:
 
 
 def _update(terms: Terms, course: Course, seen: Sums) -> Rounds:
-    """New multipliers; the sums with them have mostly come along with the last ones."""
+    """Update the multipliers; the sums with the new ones have mostly come with the last answer."""
     course.trail, course.kappa = course.trail.then(course.point, course.kappa), _grown(course.kappa)
     if seen.ahead is None:
         seen = yield _ask(terms, course, None)
@@ -371,7 +371,7 @@ def _update(terms: Terms, course: Course, seen: Sums) -> Rounds:
 
 
 def _step(terms: Terms, course: Course, seen: Sums, gradient: Array, direction: Array) -> Rounds:
-    """(point, sums) after a step that goes down, shortened until it does; None if it never does."""
+    """Take a step, shortened until Φ decreases; return (point, sums) there, or None if Φ never decreases."""
     now, decrement = terms.penalty(course.point) + seen.value, float(-gradient @ direction)
     taus = _taus(course.kappa)
     for _ in range(_SHORTER):
@@ -388,13 +388,13 @@ def _step(terms: Terms, course: Course, seen: Sums, gradient: Array, direction: 
 
 
 def _short(along: Array, taus: Array) -> float:
-    """The last tau up to which Φ goes down for certain; below the first one, where that is too long."""
+    """The last tau up to which Φ certainly decreases, or half the first one if it does not decrease up to there."""
     k = int(np.argmax(along > 0.0))
     return float(taus[k - 1] if k else 0.5 * taus[0])
 
 
 def _settle(terms: Terms, course: Course) -> Rounds:
-    """A free intercept that no row of the hinge holds goes to the middle of where it may be.
+    """Move a free intercept that no row of the hinge determines to the middle of its range.
 
     So it depends on the rows and not on the path, as `duality.settled_intercept` has it.
     """

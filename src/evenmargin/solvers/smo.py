@@ -34,7 +34,7 @@ from ..losses import values
 from ..problem import KernelProblem, Solution, Status
 from .base import Control, Solver, State, require, run, whole
 from .block import WorkingSet
-from .gram import Entries, Gram, Streamed, Whole, hold
+from .gram import Entries, Gram, StreamedGram, WholeGram, hold
 
 # Error of a float32 kernel value from which float64 is used from the start.
 _COARSE = 1e-4
@@ -49,7 +49,7 @@ _STEPS = 10_000_000
 
 
 class Phase(Enum):
-    """How far v of the rows near the margin may be believed."""
+    """Whether v is exact for the rows near the margin."""
 
     ROUNDS = "working sets are solved, and v carries rounding"
     CHECKED = "v is computed anew in float64"
@@ -71,24 +71,25 @@ class SMOState(State):
     waited: int = 0
     steps: int = 0  # inside blocks
     phase: Phase = Phase.ROUNDS
-    bars: Bars = field(init=False)
+    barriers: Barriers = field(init=False)
 
     def __post_init__(self) -> None:
-        self.bars = Bars(self.beta, self.lo, self.hi)
+        self.barriers = Barriers(self.beta, self.lo, self.hi)
 
     def restart(self, beta: Array, lo: Array, hi: Array) -> None:
-        """Other coefficients, in another box."""
-        self.beta, self.lo, self.hi, self.bars = beta, lo, hi, Bars(beta, lo, hi)
+        """Go on from other coefficients, in another box."""
+        self.beta, self.lo, self.hi, self.barriers = beta, lo, hi, Barriers(beta, lo, hi)
 
     def movable(self) -> tuple[Array, Array]:
         """v of rows that may rise, −∞ for others, and of rows that may fall, ∞ for others; good until the next call."""
-        return np.add(self.v, self.bars.rise, out=self.bars.up), np.add(self.v, self.bars.fall, out=self.bars.down)
+        bars = self.barriers
+        return np.add(self.v, bars.rise, out=bars.up), np.add(self.v, bars.fall, out=bars.down)
 
 
-class Bars:
-    """Which rows may rise and fall, as what to add to v: 0, or an infinity for rows at a bound.
+class Barriers:
+    """What to add to v for rows that may rise, and for those that may fall: 0, or an infinity at a bound.
 
-    A round looks at all rows twice, but moves few: the bars of these alone change.
+    A round looks at all rows twice, but moves few: the barriers of these alone change.
     """
 
     def __init__(self, beta: Array, lo: Array, hi: Array) -> None:
@@ -97,7 +98,7 @@ class Bars:
         self.note(slice(None))
 
     def note(self, rows: Index | slice) -> None:
-        """β of these rows has changed."""
+        """Update the rows whose β has changed."""
         self.rise[rows] = np.where(self.beta[rows] < self.hi[rows], 0.0, -np.inf)
         self.fall[rows] = np.where(self.beta[rows] > self.lo[rows], 0.0, np.inf)
 
@@ -115,7 +116,7 @@ class SMO(Solver):
     size: int = 1024
 
     def __post_init__(self) -> None:
-        require(self, size=(whole(self.size, 2), "a whole number from 2"))
+        require(self, size=(whole(self.size, 2), "a whole number of at least 2"))
 
     name = "smo"
     unit = "working set"
@@ -134,13 +135,13 @@ class SMO(Solver):
         beta = np.zeros(y.size)
         if control.alpha is not None:
             beta = _balanced(np.clip(control.alpha * y, lo, hi), problem.free)
-        elif y.size > _MANY and isinstance(gram, Streamed) and control.tol < 0.1 and np.isfinite(hi).all():
+        elif y.size > _MANY and isinstance(gram, StreamedGram) and control.tol < 0.1 and np.isfinite(hi).all():
             beta = self._from_samples(problem)
         target = y - problem.offset
         some = np.flatnonzero(beta)
         v = target - gram.dot(some, beta[some]) if some.size else target.copy()
         size = min(self.size, gram.most, y.size)
-        if isinstance(gram, Whole) and y.size <= gram.most:
+        if isinstance(gram, WholeGram) and y.size <= gram.most:
             size = y.size
         return SMOState(gram, beta, lo, hi, target, v, size, control.tol, np.empty(0, np.intp))
 
@@ -181,7 +182,7 @@ class SMO(Solver):
         return state.beta, _intercept(problem, state)
 
     def gap(self, problem: KernelProblem, state: SMOState) -> tuple[float, float]:
-        """Objective and gap, from v alone: no further product with K."""
+        """Objective and gap, from v alone, without another product with K."""
         b = 0.0 if problem.augmented else _intercept(problem, state)
         product = state.target - state.v
         curved = float(state.beta @ product)
@@ -195,7 +196,7 @@ class SMO(Solver):
         return objective, max(0.0, objective - (float(state.beta @ state.target) - 0.5 * curved))
 
     def finish(self, problem: KernelProblem, state: SMOState, solution: Solution) -> bool:
-        if isinstance(state.gram, Whole) and state.size == state.beta.size:
+        if isinstance(state.gram, WholeGram) and state.size == state.beta.size:
             self._polish(problem, state)
         else:
             self._check(problem, state, _noise(state))
@@ -208,7 +209,7 @@ class SMO(Solver):
         return solution.objective, solution.gap  # `finish` has looked
 
     def _solve(self, problem: KernelProblem, state: SMOState, rows: Index, violation: float) -> None:
-        """Solve the block of these rows and carry the change to all."""
+        """Solve the block of these rows, and update v of all rows."""
         before = state.beta[rows]
         own = before.copy()
         tol = 0.5 * state.tol
@@ -218,7 +219,7 @@ class SMO(Solver):
         state.steps += WorkingSet(K, own, lo, hi, v, problem.free).solve(tol)
         moved = np.flatnonzero(own != before)
         state.beta[rows] = own
-        state.bars.note(rows[moved])
+        state.barriers.note(rows[moved])
         state.v -= state.gram.dot(rows[moved], (own - before)[moved])
         state.last, state.phase = rows, Phase.ROUNDS
 
@@ -246,13 +247,13 @@ class SMO(Solver):
         return np.concatenate([keep, ups, downs, more])
 
     def _check(self, problem: KernelProblem, state: SMOState, noise: float) -> None:
-        """v in float64, for rows that rounding may misplace: free ones, and those near the margin.
+        """Compute v again in float64 for rows that rounding may misplace: free ones, and those near the margin.
 
         For all rows where the others' rounding might show in the violation or the
         objective. (In the gap, that of rows at a bound cancels.)
         """
         before, state.phase = state.phase, Phase.CHECKED
-        if before is Phase.CHECKED or isinstance(state.gram, Whole):
+        if before is Phase.CHECKED or isinstance(state.gram, WholeGram):
             return
         rows = np.arange(state.beta.size)
         dual = 0.5 * float(state.beta @ (state.target + state.v))
@@ -263,10 +264,10 @@ class SMO(Solver):
         state.v[rows] = state.target[rows] - state.gram.exact(rows, some, state.beta[some])
 
     def _polish(self, problem: KernelProblem, state: SMOState) -> None:
-        """The last digits, where all of K is at hand: a weight of 2 is then a row twice, exactly."""
+        """Solve to the last digits with the whole matrix: a weight of 2 is then exactly a row twice."""
         K = state.gram.block(np.arange(state.beta.size))
         WorkingSet(K, state.beta, state.lo, state.hi, state.v, problem.free).polish()
-        state.bars.note(slice(None))
+        state.barriers.note(slice(None))
         some = np.flatnonzero(state.beta)
         state.v = state.target - state.gram.dot(some, state.beta[some])
 
@@ -279,7 +280,7 @@ class SMO(Solver):
         classes = [rng.permutation(np.flatnonzero(kind)) for kind in (problem.y > 0, problem.y <= 0)]
 
         def draw(share: int) -> KernelProblem:
-            """One in `share` of each class, but some hundred of it, at a price that makes up for the others."""
+            """One in `share` rows of each class, but at least 200, at prices that make up for the others."""
             parts = [own[: max(min(own.size, 200), own.size // share)] for own in classes]
             scale = np.concatenate(
                 [np.full(part.size, own.size / part.size) for own, part in zip(classes, parts, strict=True)]
@@ -304,7 +305,7 @@ class SMO(Solver):
 
 
 def _widen(state: SMOState) -> None:
-    """From here on in float64, v included."""
+    """Compute in float64 from now on, and v again."""
     if state.gram.single:
         state.gram.widen()
         some = np.flatnonzero(state.beta)
@@ -313,7 +314,7 @@ def _widen(state: SMOState) -> None:
 
 
 def _noise(state: SMOState) -> float:
-    """What rounding may have done to v."""
+    """The rounding error that v may have."""
     return state.gram.rounding * float(np.linalg.norm(state.beta)) if state.gram.single else 0.0
 
 
@@ -364,7 +365,7 @@ def _largest(numbers: Array, count: int) -> Index:
 
 
 def _extended(sample: KernelProblem, found: Solution, problem: KernelProblem) -> Array:
-    """β of more rows from a machine of some: at a bound by their margin, in between near it.
+    """β of more rows, by their margins under a machine of some: at a bound, or in between near the margin.
 
     A free intercept is set so that Σ β = 0.
     """
