@@ -126,7 +126,7 @@ def test_data_that_cannot_be_fitted_is_refused_in_plain_words(solver):
           for rule in ("auc", AUCHalting(every=10))],
         ({"n_jobs": 0}, "n_jobs=0 has no meaning"),
         ({"n_jobs": "all"}, "'n_jobs' parameter"),
-        ({"intercept": True}, "intercept=True is no choice"),
+        ({"intercept": True}, "intercept=True is not valid"),
         ({"sampling": "odd"}, "sampling='odd' is unknown"),
         ({"loss": "huber"}, "loss='huber' is unknown"),
         ({"class_weight": "even"}, "class_weight='even' is unknown"),
