@@ -131,15 +131,12 @@ class Lbfgs(LbfgsOptions):
         return problem.penalty(w, b) + total, gradient
 
     def _small(self, problem: Problem, state: LbfgsState, value: float, gradient: Array, x: Array) -> bool:
-        return self._residual(problem, gradient, x) <= 0.1 * state.tol * abs(value)
-
-    def _residual(self, problem: Problem, gradient: Array, x: Array) -> float:
-        """The gap that a gradient implies: 1/2 ‖∂F/∂w‖² + (1 + |b|) |∂F/∂b|."""
+        """Whether the gap that the gradient implies is small: 1/2 ‖∂F/∂w‖² + (1 + |b|) |∂F/∂b|."""
         d = problem.shape[1]
         residual = 0.5 * float(gradient[:d] @ gradient[:d])
         if problem.learned:
             residual += abs(float(gradient[d])) * (1.0 + abs(float(x[d])))
-        return residual
+        return residual <= 0.1 * state.tol * abs(value)
 
     def _diagonal(self, problem: Problem) -> Array:
         """1 + Σ price_i x_ij²: the curvature of F by each coefficient, up to a factor."""
