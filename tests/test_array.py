@@ -167,17 +167,17 @@ def test_rows_are_chosen_by_host_indices():
 
 
 def test_statistics_are_those_of_the_host(monkeypatch):
-    from evenmargin.kernels import kernels
+    from evenmargin.kernels import kernels, tiles
 
     monkeypatch.setattr(arrays, "PASS", 64)
     X, w = table(), np.random.default_rng(1).random(300)
-    rows, centre = up(X), kernels.centre_of(RBF(1.0), X)
+    rows, centre = up(X), tiles.centre_of(RBF(1.0), X)
     np.testing.assert_allclose(rows.centre(), centre, rtol=1e-6)
     assert rows.centre().dtype == X.dtype
     assert rows.variance(w) == pytest.approx(kernels.variance_of(X, w), rel=1e-12)
     assert up(np.full((9, 2), 0.1)).variance(np.ones(9)) == 0.0
-    np.testing.assert_allclose(rows.squares(), kernels._squares(X), rtol=1e-12)
-    np.testing.assert_allclose(kernels.reach(RBF(0.3), rows, centre), kernels.reach(RBF(0.3), X, centre), rtol=1e-12)
+    np.testing.assert_allclose(rows.squares(), kernels.squares(X), rtol=1e-12)
+    np.testing.assert_allclose(tiles.reach(RBF(0.3), rows, centre), tiles.reach(RBF(0.3), X, centre), rtol=1e-12)
 
 
 @pytest.mark.parametrize(

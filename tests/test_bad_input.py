@@ -359,7 +359,7 @@ def test_a_steep_blinex_is_finite_and_warned_of(solver, layout, a):
 def test_auc_halting_counts_in_whole_numbers_from_one():
     assert AUCHalting(every=waiting_time([3, 5, 2, 6]).integers()[0]).every >= 1  # numpy's own too
     for params in ({"every": 0}, {"every": -1}, {"every": 1.5}, {"every": "a"}, {"patience": 0}):
-        with pytest.raises(ValueError, match="must be a whole number from 1"):
+        with pytest.raises(ValueError, match="must be a whole number of at least 1"):
             AUCHalting(**params)
 
 

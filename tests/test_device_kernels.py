@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 from evenmargin import kernels as k
 from evenmargin._device import arrays, products
 from evenmargin._util.threads import Workers
-from evenmargin.solvers.gram import OnDevice, Streamed, Whole, hold
+from evenmargin.solvers.gram import Entries, GramOnDevice, StreamedGram, WholeGram, hold
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 CPU = torch.device("cpu")
@@ -218,12 +218,12 @@ def test_what_the_fused_kernel_does_not_know_goes_the_plain_way(fused):
 def grams(n, constant=0.0, ridge=None):
     X, kernel = rows(n), k.RBF(0.15)
     pool = Workers(1)
-    return [hold(kernel, where(X), constant, ridge, pool, 200.0, 1024) for where in (np.array, up)]
+    return [hold(Entries(kernel, where(X), pool, constant, ridge), 200.0, 1024) for where in (np.array, up)]
 
 
 def test_few_rows_are_held_whole_on_the_host():
     here, there = grams(500)
-    assert isinstance(there, Whole)
+    assert isinstance(there, WholeGram)
     assert isinstance(there.K, np.ndarray)
     np.testing.assert_allclose(there.K, here.K, rtol=0, atol=1e-14)
 
@@ -231,8 +231,8 @@ def test_few_rows_are_held_whole_on_the_host():
 @pytest.mark.parametrize(("constant", "ridge"), [(0.0, None), (1.0, np.linspace(0.1, 0.2, 2100))])
 def test_many_rows_answer_as_on_the_host(constant, ridge):
     here, there = grams(2100, constant, ridge)
-    assert isinstance(there, OnDevice)
-    assert isinstance(here, Streamed)
+    assert isinstance(there, GramOnDevice)
+    assert isinstance(here, StreamedGram)
     some, wanted = np.arange(50, 350, 2), np.arange(0, 2100, 5)
     scale = np.random.default_rng(0).standard_normal(some.size)
     np.testing.assert_allclose(there.block(some), here.block(some), rtol=0, atol=1e-13)
@@ -248,6 +248,6 @@ def test_many_rows_answer_as_on_the_host(constant, ridge):
 
 def test_a_small_cache_is_enough_on_a_device():
     """Nothing of K is held, so `cache_size` bounds working sets alone."""
-    there = hold(k.RBF(0.15), up(rows(2100)), 0.0, None, Workers(1), 0.01, 1024)
-    assert isinstance(there, OnDevice)
+    there = hold(Entries(k.RBF(0.15), up(rows(2100)), Workers(1)), 0.01, 1024)
+    assert isinstance(there, GramOnDevice)
     assert there.most < 1024

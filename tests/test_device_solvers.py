@@ -16,9 +16,9 @@ from evenmargin.problem import KernelProblem
 from evenmargin.sampling import get_sampler
 from evenmargin.solvers import SMO, Control, kernel_sgd, smo
 from evenmargin.solvers.base import run
-from evenmargin.solvers.gram import OnDevice
+from evenmargin.solvers.gram import GramOnDevice
 from evenmargin.solvers.kernel_lbfgs import KernelLbfgs
-from evenmargin.solvers.kernel_sgd import DrawnOnDevice, KernelSGD
+from evenmargin.solvers.kernel_sgd import DrawnRowsOnDevice, KernelSGD
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 CPU = torch.device("cpu")
@@ -89,8 +89,8 @@ def test_sgd_goes_on_where_it_stopped(both):
 def test_sgd_stays_right_where_the_scale_is_folded(both, monkeypatch):
     """A tiny radius shrinks the scale of all coefficients below 1e-100, which is then multiplied into them."""
     here, there = (replace(problem, radius=1e-3) for problem in both(900, "hinge", 10.0, None, np.float64))
-    folds, real = [], DrawnOnDevice.note
-    monkeypatch.setattr(DrawnOnDevice, "note", lambda self, *given: folds.append(given[-1]) or real(self, *given))
+    folds, real = [], DrawnRowsOnDevice.note
+    monkeypatch.setattr(DrawnRowsOnDevice, "note", lambda self, *given: folds.append(given[-1]) or real(self, *given))
     control = Control(max_iter=3000, seed=1)
     wanted, found = (run(problem, KernelSGD(project=True), control) for problem in (here, there))
     agree(found, wanted, 1e-9)
@@ -107,9 +107,9 @@ def test_scores_of_rows_set_aside_are_those_of_the_host(both):
 def test_a_block_writes_only_what_it_has_changed(both, monkeypatch):
     """Else a million rows would cost more than their products."""
     _, there = both(5000, "log", 0.01)
-    sizes, real = [], DrawnOnDevice._write
+    sizes, real = [], DrawnRowsOnDevice._write
     monkeypatch.setattr(
-        DrawnOnDevice, "_write", lambda self, places, c: sizes.append(places.size) or real(self, places, c)
+        DrawnRowsOnDevice, "_write", lambda self, places, c: sizes.append(places.size) or real(self, places, c)
     )
     run(there, KernelSGD(), Control(max_iter=6000, seed=1, certify=False))
     assert len(sizes) > 4
@@ -166,8 +166,8 @@ def test_smo_on_few_rows_gives_the_same_digits(both):
 
 def test_smo_widens_where_float32_is_too_coarse(both, monkeypatch):
     """Kernel values of some 1e5: their float32 errors would be violations."""
-    widened, real = [], OnDevice.widen
-    monkeypatch.setattr(OnDevice, "widen", lambda self: widened.append(1) or real(self))
+    widened, real = [], GramOnDevice.widen
+    monkeypatch.setattr(GramOnDevice, "widen", lambda self: widened.append(1) or real(self))
     here, there = both(2200, C=1e-4, kernel=k.Poly(5.0, 2, 1.0))
     wanted, found = (run(problem, SMO(), Control(tol=1e-3)) for problem in (here, there))
     assert widened

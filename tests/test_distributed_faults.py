@@ -131,7 +131,7 @@ def test_names_of_several_types_are_refused_as_in_memory():
         ({"class_weight": {1: -2.0}}, "class_weight must give each class a finite weight above 0"),
         ({"C": 1e70}, "C times the weights"),
         ({"C": -1.0}, "The 'C' parameter"),
-        ({"intercept": True}, "intercept=True is no choice"),
+        ({"intercept": True}, "intercept=True is not valid"),
     ],
 )
 def test_what_dask_collections_cannot_have_is_said_before_any_row_is_read(options, words):

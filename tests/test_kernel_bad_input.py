@@ -109,7 +109,7 @@ def test_data_that_cannot_be_fitted_is_refused_in_plain_words(solver):
         *[({"kernel": bad}, "kernel=.* is unknown; choose one of 'linear', 'rbf'") for bad in ("foo", RBF)],
         *[({"kernel": bad}, "'kernel' parameter") for bad in (None, 3, ["rbf"])],
         ({"kernel": lambda A, B: A @ B.T[:, :3]}, "matrix of 60 rows and 60 columns.*shape"),
-        ({"kernel": lambda A, B: np.full((len(A), len(B)), NAN)}, "callable returned values that are not finite"),
+        ({"kernel": lambda A, B: np.full((len(A), len(B)), NAN)}, "callable must return finite values only"),
         *[({"kernel": lambda A, B, kind=kind: (A @ B.T).astype(kind)}, "callable must return a matrix of")
           for kind in (object, bool, complex)],
         ({"kernel": lambda A, B: None}, "callable must return a matrix of"),
@@ -126,7 +126,7 @@ def test_data_that_cannot_be_fitted_is_refused_in_plain_words(solver):
           for rule in ("auc", AUCHalting(every=10))],
         ({"n_jobs": 0}, "n_jobs=0 has no meaning"),
         ({"n_jobs": "all"}, "'n_jobs' parameter"),
-        ({"intercept": True}, "intercept=True is no choice"),
+        ({"intercept": True}, "intercept=True is not valid"),
         ({"sampling": "odd"}, "sampling='odd' is unknown"),
         ({"loss": "huber"}, "loss='huber' is unknown"),
         ({"class_weight": "even"}, "class_weight='even' is unknown"),

@@ -29,7 +29,7 @@ from evenmargin.kernels import (
     kernel_dot,
     kernel_matrix,
 )
-from evenmargin.solvers.gram import Cached, Streamed, Whole
+from evenmargin.solvers.gram import CachedGram, Entries, StreamedGram, WholeGram
 
 RNG = np.random.default_rng(0)
 A, B = RNG.standard_normal((1300, 7)) + 3.0, RNG.standard_normal((700, 7)) + 3.0
@@ -152,11 +152,11 @@ def test_three_ways_to_hold_a_matrix_give_the_same(constant, ridged):
     rows = RNG.permutation(len(A))[:300]
     scale = RNG.standard_normal(300)
     with Workers(2) as workers:
-        arguments = RBF(0.2), A, constant, ridge, workers
-        grams = [Whole(*arguments), Streamed(*arguments, 1 << 20), Cached(*arguments, 8 * len(A) * 400)]
+        entries = Entries(RBF(0.2), A, workers, constant, ridge)
+        grams = [WholeGram(entries), StreamedGram(entries, 1 << 20), CachedGram(entries, 8 * len(A) * 400)]
         for gram in grams:
             for exact in (False, True):
-                allowed = 1e-11 if exact or isinstance(gram, Whole) else 1e-4
+                allowed = 1e-11 if exact or isinstance(gram, WholeGram) else 1e-4
                 assert np.abs(gram.block(rows) - K[np.ix_(rows, rows)]).max() < allowed
                 assert np.abs(gram.dot(rows, scale) - K[:, rows] @ scale).max() < allowed
                 wanted = np.arange(50, 900)
@@ -168,7 +168,7 @@ def test_three_ways_to_hold_a_matrix_give_the_same(constant, ridged):
 def test_the_cache_forgets_and_fetches_again():
     K = rbf_kernel(A, gamma=0.2)
     with Workers(1) as workers:
-        gram = Cached(RBF(0.2), A, 0.0, None, workers, 4 * len(A) * 120)
+        gram = CachedGram(Entries(RBF(0.2), A, workers), 4 * len(A) * 120)
         assert gram.store.nbytes <= 4 * len(A) * 120
         for _ in range(20):
             rows = RNG.permutation(len(A))[: RNG.integers(1, 120)]

@@ -14,7 +14,7 @@ from evenmargin.losses import Hinge, get_loss
 from evenmargin.problem import Problem, Status
 from evenmargin.solvers import Control, DualCD, Newton, run
 from evenmargin.solvers.duality import certify
-from evenmargin.solvers.rounds import Look, Request, Terms, Trail, _short, _taus, begin, drive, look
+from evenmargin.solvers.rounds import Request, Sums, Terms, Trail, _short, _taus, begin, drive, look
 
 LOSSES = ["hinge", "squared_hinge", "log"]
 
@@ -53,7 +53,7 @@ def solve(problem, start=None, before=None, tol=1e-9, max_iter=500, cuts=(100, 1
         seen = total(problem, request, cuts)
 
 
-def figures(seen: Look):
+def figures(seen: Sums):
     every = [seen.value, seen.loss, seen.pulls, seen.conjugates, seen.moved, seen.inside, seen.edges, seen.slopes]
     return np.concatenate([np.ravel(each) for each in [*every, seen.matrix]])
 
@@ -231,7 +231,7 @@ def test_many_columns_converge_without_a_matrix(loss, monkeypatch):
     course, status = solve(problem, tol=1e-5, max_iter=2_000)
     assert status is Status.CONVERGED
     assert course.best == pytest.approx(run(problem, Newton(), Control(tol=1e-9)).objective, rel=2e-5)
-    assert course.best_look.matrix is None
+    assert course.best_sums.matrix is None
 
 
 def test_float32_rows_have_a_gap_in_float64():
@@ -285,6 +285,6 @@ def test_an_intercept_that_no_row_holds_goes_to_the_middle():
     course, status = solve(problem, cuts=(2,))
     expected = run(problem, Newton(), Control(tol=1e-12))
     assert status is Status.CONVERGED
-    assert course.best_look.inside == 0
+    assert course.best_sums.inside == 0
     assert course.best_point[-1] == pytest.approx(expected.intercept, abs=1e-9)
     assert course.best == pytest.approx(expected.objective, rel=1e-12)

@@ -1,4 +1,4 @@
-"""What a solver is given, and what it gives back.
+"""The problem that a solver solves, and its solution.
 
 Every solver minimises the same objective,
 
@@ -41,14 +41,40 @@ class Status(StrEnum):
 
 
 def intercept_for(intercept: str | float | None, sign: float) -> str | float | None:
-    """The intercept that a machine is given, in terms of a problem whose scores `sign` turns back."""
+    """The intercept option of a machine, for a problem whose scores are those of the machine times `sign`."""
     if isinstance(intercept, bool | np.bool_):
-        raise ValueError(f"intercept={intercept} is no choice: use 'free' to learn it, None for none, or a number.")
+        raise ValueError(f"intercept={intercept} is not valid: use 'free' to learn it, None for none, or a number.")
     return intercept if intercept is None or isinstance(intercept, str) else sign * float(intercept)
 
 
+class WithIntercept:
+    """What an intercept of "free", "augmented", a number or None means."""
+
+    intercept: str | float | None
+
+    @property
+    def free(self) -> bool:
+        """The intercept is learned and not penalised."""
+        return self.intercept == "free"
+
+    @property
+    def augmented(self) -> bool:
+        """The intercept is learned as the weight of a constant column."""
+        return self.intercept == "augmented"
+
+    @property
+    def learned(self) -> bool:
+        """The intercept is learned, penalised or not."""
+        return self.free or self.augmented
+
+    @property
+    def offset(self) -> float:
+        """The intercept if it is a number, else 0."""
+        return 0.0 if self.intercept is None or isinstance(self.intercept, str) else float(self.intercept)
+
+
 @dataclass(frozen=True)
-class Problem:
+class Problem(WithIntercept):
     """Rows, labels, prices, a loss and an intercept: all that a solver knows.
 
     Parameters
@@ -61,8 +87,7 @@ class Problem:
     loss : a loss of `evenmargin.losses`
     intercept : "free", "augmented", float or None
     radius : float
-        1/√λ, for solvers that project: with the hinge and no fixed intercept
-        the optimum lies within.
+        1/√λ, for solvers that project: with the hinge and no fixed intercept the optimum lies within.
     stream_price : float or None
         The price of all rows of a stream, where X is a part of it.
     """
@@ -98,26 +123,6 @@ class Problem:
     def size(self) -> int:
         """Stored entries of X: what one pass costs."""
         return int(self.X.nnz) if issparse(self.X) else int(self.X.size)
-
-    @property
-    def free(self) -> bool:
-        """The intercept is learned and not penalised."""
-        return self.intercept == "free"
-
-    @property
-    def augmented(self) -> bool:
-        """The intercept is learned as the weight of a constant column."""
-        return self.intercept == "augmented"
-
-    @property
-    def learned(self) -> bool:
-        """The intercept is learned, penalised or not."""
-        return self.free or self.augmented
-
-    @property
-    def offset(self) -> float:
-        """The intercept where it is given, else 0."""
-        return 0.0 if self.intercept is None or isinstance(self.intercept, str) else float(self.intercept)
 
     def scores(self, w: Floats, b: float) -> Array:
         """x_i·w + b for every row, summed in the dtype of w."""
@@ -206,7 +211,7 @@ class KernelProblem(Problem):
 
 @dataclass
 class Solution:
-    """Where a solver ended. `gap` is an upper bound on objective − optimum."""
+    """The result of a solver. `gap` is an upper bound on objective − optimum."""
 
     coef: Floats
     intercept: float

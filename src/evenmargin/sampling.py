@@ -1,10 +1,8 @@
-"""Which row next: seeded streams of row indices.
+"""Samplers: seeded streams of row indices.
 
-A sampler changes how a stochastic solver gets to the optimum, not where the
-optimum is: the solver divides each row's price by how often the row is drawn.
-So class-balanced sampling with `class_weight="balanced"` takes steps of weight
-1 (the imbalance is counted once), and with `class_weight=None` it lowers the
-variance of the plain machine.
+A sampler changes how a stochastic solver gets to the optimum, not where the optimum is: the solver divides each row's
+price by how often the row is drawn. So class-balanced sampling with `class_weight="balanced"` takes steps of weight 1
+(the imbalance is counted once), and with `class_weight=None` it lowers the variance of the plain machine.
 
 The stream does not depend on how many indices are taken at a time.
 """
@@ -34,7 +32,7 @@ class Sampler(Protocol):
     """What a stochastic solver needs of a sampler."""
 
     def frequency(self, y: Floats) -> Array:
-        """The probability of each row, per draw."""
+        """The probability of each row in a draw."""
 
     def stream(self, y: Floats, rng: np.random.Generator) -> Take:
         """A function that returns the next `count` indices."""
@@ -97,9 +95,8 @@ class ClassBalanced:
 class Given:
     """A sequence of row indices that the caller gives, repeated when it ends.
 
-    Each row counts as drawn with probability 1/n, as in uniform sampling, n
-    being `population` where the rows are part of something larger. Rows are
-    counted after those of weight 0 are left out.
+    Each row counts as drawn with probability 1/n, as in uniform sampling, n being `population` where the rows are part
+    of something larger. Rows are counted after those of weight 0 are left out.
 
     Examples
     --------
@@ -114,7 +111,7 @@ class Given:
 
     def __post_init__(self) -> None:
         if self.population is not None and not self.population >= 1:
-            raise ValueError(f"Given: population={self.population!r} must be a number of rows, from 1.")
+            raise ValueError(f"Given: population={self.population!r} must be a number of rows, at least 1.")
 
     def frequency(self, y: Floats) -> Array:
         return np.full(y.size, 1.0 / (self.population or y.size))
@@ -140,7 +137,7 @@ SAMPLERS: dict[str, type] = {"uniform": Uniform, "balanced": ClassBalanced}
 
 
 def get_sampler(sampling: Any) -> Any:
-    """The sampler for a name, or the given sampler itself."""
+    """The sampler of that name, or the sampler object itself."""
     if isinstance(sampling, str) and sampling in SAMPLERS:
         return SAMPLERS[sampling]()
     if hasattr(sampling, "stream") and hasattr(sampling, "frequency") and not isinstance(sampling, type):

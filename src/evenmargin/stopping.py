@@ -39,9 +39,8 @@ class AUCHalting:
     keep_best : bool, default=False
         Return the state with the best ROC-AUC seen, not the last one.
     validation : (X, y) or None, default=None
-        Rows set aside by the caller, with labels of the classes that the estimator
-        is trained on. None: the training rows, as in the paper, counted by their
-        weight.
+        Rows set aside by the caller, with labels of the classes that the estimator is trained on. None: the training
+        rows, as in the paper, counted by their weight.
     halt : bool, default=True
         False only records ROC-AUC in `history_`, for `improvement_waits`.
 
@@ -67,7 +66,7 @@ class AUCHalting:
         for name in ("every", "patience"):
             value = getattr(self, name)
             if not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"AUCHalting: {name}={value!r} must be a whole number from 1.")
+                raise ValueError(f"AUCHalting: {name}={value!r} must be a whole number of at least 1.")
 
     def start(self, problem: Problem) -> AUCRun:
         return AUCRun(self, problem)
@@ -135,10 +134,9 @@ def improvement_waits(auc: ArrayLike, baseline: float = 0.5) -> NDArray[np.int64
 def waiting_time(waits: ArrayLike, confidence: float = 0.95) -> WaitingTime:
     """Mean wait for an improvement, with a confidence interval.
 
-    Waits k_1..k_m (steps, each at least 1) are assumed to be geometric. p̂ = m/Σk is
-    corrected for its bias to p̂ − p̂(1−p̂)/m, and the mean wait 1/p̂ gets the
-    interval 1/p̂ ± z·sqrt((1−p̂)/p̂²/(m−1)). The paper prints p̂ − p̂/(1−p̂), which
-    is negative, and an interval that covers the mean 30 % of the time.
+    Waits k_1..k_m (steps, each at least 1) are assumed to be geometric. p̂ = m/Σk is corrected for its bias to p̂ −
+    p̂(1−p̂)/m, and the mean wait 1/p̂ gets the interval 1/p̂ ± z·sqrt((1−p̂)/p̂²/(m−1)). The paper prints p̂ −
+    p̂/(1−p̂), which is negative, and an interval that covers the mean 30 % of the time.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a row costs (class weights times sample weights), which class is the minority, and which prices are usable.
+"""The cost of each row (class weights times sample weights), which class is the minority, and which prices are usable.
 
 Totals count sample weights, so that a weight of 2 counts a row twice and a row of weight 0 is ignored, also for
 "balanced" and "inverse".
@@ -45,17 +45,15 @@ def row_costs(
     Parameters
     ----------
     class_weight : None, "balanced", "inverse", dict or callable
-        "balanced": total/(2·total of the class). "inverse": 1/total of the
-        class (Lu and Zhou, eq. 8). dict: by label, 1 where a label is missing.
-        callable: takes the two totals (negative, positive) and returns two weights.
+        "balanced": total/(2·total of the class). "inverse": 1/total of the class (Lu and Zhou, eq. 8). dict: by label,
+        1 where a label is missing. callable: takes the two totals (negative, positive) and returns two weights.
     labels : ndarray of shape (n,)
         The labels as the user gave them, which are the keys of a dict.
     positive : bool ndarray of shape (n,)
         The class of the row in this problem (one class against the rest).
     sample_weight : ndarray of shape (n,)
     totals : ndarray of shape (2,), optional
-        Weight of the negative and of the positive class, if these rows are only
-        part of the data.
+        Weight of the negative and of the positive class, if these rows are only part of the data.
     classes : ndarray, optional
         All labels, if these rows may not include all of them.
 

@@ -1,8 +1,7 @@
-"""Jitted loops: flat arrays in, scalars out.
+"""Compiled loops: flat arrays in, scalars out.
 
-Nothing here allocates, prints, or knows of estimators. The modules are imported
-when first used (`_core.cd_loops.epoch`), because that imports numba: importing
-evenmargin, loading a model and predicting do not.
+Nothing here allocates, prints, or knows of estimators. The modules are imported when first used
+(`_core.cd_loops.epoch`), because that imports numba: importing evenmargin, loading a model and predicting do not.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""The one door to numba: how loops are compiled and where the result is kept.
+"""The only use of numba: how loops are compiled and where the result is kept.
 
-numba's own disk cache stamps a compiled function with the file it stands in, so
-editing a function that it calls elsewhere would go on running the old code.
-Here every loop is cached under a folder named by a digest of all sources that
-can end up in a loop, in the user's cache folder. Where nothing can be written,
-loops are compiled in memory.
+numba's own disk cache stamps a compiled function with the file it stands in, so editing a function that it calls
+elsewhere would go on running the old code. Here every loop is cached under a folder named by a digest of all sources
+that can end up in a loop, in the user's cache folder. Where nothing can be written, loops are compiled in memory.
 """
 
 from __future__ import annotations
@@ -16,14 +14,17 @@ import tempfile
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numba
 from llvmlite import ir
 from numba.core import caching, cgutils, types
 from numba.extending import intrinsic, overload
+from numpy.typing import NDArray
 
 __all__ = ["jit", "jit_exactly", "overload", "prefetch"]
+
+Loop: TypeAlias = Callable[..., Any]
 
 # Sums may be reordered and fused, which is what lets LLVM vectorise a dot
 # product; NaN and infinity keep their meaning.
@@ -62,22 +63,15 @@ def cache_folder() -> Path | None:
     return folder
 
 
-class _Locator(caching._CacheLocator):
-    def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
-        self._py_file = py_file
-        self._lineno = py_func.__code__.co_firstlineno
-
+class _Locator(caching.UserProvidedCacheLocator):
     def get_cache_path(self) -> str:
         return str(cache_folder())
 
     def get_source_stamp(self) -> str:
         return source_digest()
 
-    def get_disambiguator(self) -> str:
-        return str(self._lineno)
-
     @classmethod
-    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _Locator:
+    def from_function(cls, py_func: Loop, py_file: str) -> _Locator:
         return cls(py_func, py_file)
 
 
@@ -86,7 +80,7 @@ class _CacheImpl(caching.CompileResultCacheImpl):
 
 
 class _Cache(caching.FunctionCache):
-    """On disk only what is made of this package: the digest says nothing of a user's own loss."""
+    """Caches only loops made from this package's code: the digest does not cover a user's own loss."""
 
     _impl_class = _CacheImpl
 
@@ -103,17 +97,17 @@ def _ours(signature: Any) -> bool:
     return all(kind.__module__.split(".")[0] == "evenmargin" for kind in classes)
 
 
-def jit(function: Callable[..., Any]) -> Callable[..., Any]:
+def jit(function: Loop) -> Loop:
     """Compile a loop on its first call, without the GIL, cached on disk."""
     return _compile(function, _FASTMATH)
 
 
-def jit_exactly(function: Callable[..., Any]) -> Callable[..., Any]:
+def jit_exactly(function: Loop) -> Loop:
     """The same, for arithmetic whose order matters: products and sums may be fused, not reordered."""
     return _compile(function, {"contract"})
 
 
-def _compile(function: Callable[..., Any], fastmath: set[str]) -> Callable[..., Any]:
+def _compile(function: Loop, fastmath: set[str]) -> Loop:
     compiled = numba.njit(nogil=True, fastmath=fastmath, error_model="numpy")(function)
     # Under NUMBA_DISABLE_JIT the function comes back as it was.
     if hasattr(compiled, "_cache") and cache_folder() is not None:
@@ -142,10 +136,10 @@ def _prefetch(typingctx, array, i, j):
     return types.void(array, i, j), generate
 
 
-def prefetch(array: Any, i: int, j: int) -> None:
-    """Hint that array[i, j] is read soon; nothing in Python."""
+def prefetch(array: NDArray[Any], i: int, j: int) -> None:
+    """Hint that array[i, j] is read soon; does nothing in Python."""
 
 
 @overload(prefetch)
 def _compiled_prefetch(array, i, j):
-    return lambda array, i, j: _prefetch(array, i, j)  # type: ignore[call-arg]
+    return lambda array, i, j: _prefetch(array, i, j)  # type: ignore[call-arg]  # an intrinsic's first parameter is numba's

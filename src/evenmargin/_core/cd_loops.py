@@ -9,54 +9,54 @@ w = Σ α_i y_i x_i and constant[0] = s Σ α_i y_i are kept up to date.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from .._util.typing import Array, Floats, Labels
 from ._jit import jit, prefetch
-from .rows import add, dot, fetch, square
+from .rows import Rows, add, dot, fetch, square
 
 
 @jit
-def squared_norms(rows: Any, out: Any) -> None:
+def squared_norms(rows: Rows, out: Array) -> None:
     for i in range(out.size):
         out[i] = square(rows, i)
 
 
+class Dual(NamedTuple):
+    """The label of each row, the curvature, the box and the ridge of its α, and α."""
+
+    y: Floats
+    curvature: Array
+    upper: Array
+    ridge: Array
+    alpha: Array
+
+
+class Scope(NamedTuple):
+    """The first n_active rows of `active`, and the projected gradients beyond which a row at a bound leaves them."""
+
+    active: Labels
+    n_active: int
+    above: float
+    below: float
+    seed: NDArray[np.uint64]
+
+
 @jit
-def epoch(
-    rows: Any,
-    y: Any,
-    curvature: Any,
-    upper: Any,
-    ridge: Any,
-    alpha: Any,
-    w: Any,
-    constant: Any,
-    s: float,
-    b: float,
-    active: Any,
-    n_active: int,
-    shrink_above: float,
-    shrink_below: float,
-    seed: Any,
-    out: Any,
-) -> int:
+def epoch(rows: Rows, dual: Dual, w: Array, constant: Array, s: float, b: float, scope: Scope, out: Array) -> int:
     """One pass over the active rows in random order; returns how many stay active.
 
-    A row at a bound whose gradient is beyond the worst of the last pass is put
-    behind the active ones. `out` receives the largest and the smallest
-    projected gradient of this pass.
+    A row at a bound whose gradient is beyond the worst of the last pass is put behind the active ones. `out` receives
+    the largest and the smallest projected gradient of this pass.
     """
+    y, curvature, upper, ridge, alpha = dual
+    active, n_active, shrink_above, shrink_below, seed = scope
     most = -np.inf
     least = np.inf
-    for k in range(n_active):
-        # Marsaglia's xorshift picks the next row.
-        seed[0] ^= seed[0] << np.uint64(13)
-        seed[0] ^= seed[0] >> np.uint64(7)
-        seed[0] ^= seed[0] << np.uint64(17)
-        other = k + np.int64((seed[0] >> np.uint64(11)) % np.uint64(n_active - k))
-        active[k], active[other] = active[other], active[k]
+    _shuffle(active, n_active, seed)
     ahead = 8 if w.size <= 256 else 3
     k = 0
     while k < n_active:
@@ -101,7 +101,18 @@ def epoch(
 
 
 @jit
-def weighted_rows(rows: Any, scale: Any, w: Any) -> None:
+def _shuffle(active: Labels, n_active: int, seed: NDArray[np.uint64]) -> None:
+    """The active rows in random order; Marsaglia's xorshift picks the next one."""
+    for k in range(n_active):
+        seed[0] ^= seed[0] << np.uint64(13)
+        seed[0] ^= seed[0] >> np.uint64(7)
+        seed[0] ^= seed[0] << np.uint64(17)
+        other = k + np.int64((seed[0] >> np.uint64(11)) % np.uint64(n_active - k))
+        active[k], active[other] = active[other], active[k]
+
+
+@jit
+def weighted_rows(rows: Rows, scale: Floats, w: Floats) -> None:
     """w += Σ scale_i x_i."""
     for i in range(scale.size):
         if scale[i] != 0.0:
@@ -109,7 +120,7 @@ def weighted_rows(rows: Any, scale: Any, w: Any) -> None:
 
 
 @jit
-def scores(rows: Any, w: Any, out: Any) -> None:
+def scores(rows: Rows, w: Floats, out: Array) -> None:
     """out_i = x_i · w."""
     for i in range(out.size):
         out[i] = dot(rows, i, w)

@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
+from .._util.typing import Array, Floats, Index, LossLike
 from ._bridge import slope
 from ._jit import jit
-from .rows import add, dot
+from .rows import Rows, add, dot
+
+
+class Motion(NamedTuple):
+    """The current point and its velocity, with working memory for two vectors."""
+
+    w: Floats
+    velocity: Floats
+    ahead: Floats
+    gradient: Floats
+    bias: Array  # (b, its velocity)
+    rate: Array  # (η,)
+
+
+class Schedule(NamedTuple):
+    """How steps are taken."""
+
+    batch: int
+    learn_bias: bool
+    bias_penalty: float
+    momentum: float
+    decay: float
+    compound: bool
 
 
 @jit
 def steps(
-    rows: Any,
-    y: Any,
-    gain: Any,
-    loss: Any,
-    order: Any,
-    batch: int,
-    t: int,
-    w: Any,
-    velocity: Any,
-    ahead: Any,
-    gradient: Any,
-    bias: Any,
-    rate: Any,
-    learn_bias: bool,
-    bias_penalty: float,
-    momentum: float,
-    decay: float,
-    compound: bool,
+    rows: Rows, y: Floats, gain: Array, loss: LossLike, order: Index, t: int, motion: Motion, schedule: Schedule
 ) -> None:
-    """One step per `batch` indices of `order`. bias = (b, its velocity); rate = (η,)."""
+    """One step for each `batch` indices of `order`."""
+    w, velocity, ahead, gradient, bias, rate = motion
+    batch, learn_bias, bias_penalty, momentum, decay, compound = schedule
     n = y.size
     for start in range(0, order.size, batch):
         b = bias[0] + momentum * bias[1]

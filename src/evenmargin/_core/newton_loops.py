@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from ._bridge import curvature, slope
+from .._util.typing import Array, Floats, Index, LossLike
+from ._bridge import slope
 from ._jit import jit
 
 
 @jit
-def curvatures(loss: Any, margins: Any, labels: Any, price: Any, out: Any) -> None:
-    for i in range(out.size):
-        out[i] = price[i] * curvature(loss, margins[i], labels[i])
-
-
-@jit
-def slope_along(loss: Any, scores: Any, move: Any, tau: float, labels: Any, price: Any) -> float:
+def slope_along(loss: LossLike, scores: Array, move: Array, tau: float, labels: Floats, price: Array) -> float:
     """d/dτ of Σ price · loss(y (scores + τ move))."""
     total = 0.0
     for i in range(scores.size):
@@ -26,12 +21,22 @@ def slope_along(loss: Any, scores: Any, move: Any, tau: float, labels: Any, pric
     return total
 
 
+class Lagrangian(NamedTuple):
+    """The hinge's augmented Lagrangian of some rows."""
+
+    labels: Array
+    alpha: Array
+    price: Array
+    kappa: float
+
+
 @jit
-def lagrangian(scores: Any, labels: Any, alpha: Any, price: Any, kappa: float, first: Any, second: Any) -> Any:
+def lagrangian(terms: Lagrangian, scores: Array, first: Array, second: Array) -> tuple[float, float]:
     """First and second derivative of the hinge's augmented Lagrangian by the margin.
 
     Returns Σ (α − new α)²/price, and Σ price·hinge − new α·(1 − margin), with −first as the new α.
     """
+    labels, alpha, price, kappa = terms
     moved = 0.0
     slack = 0.0
     for i in range(scores.size):
@@ -54,10 +59,9 @@ def lagrangian(scores: Any, labels: Any, alpha: Any, price: Any, kappa: float, f
 
 
 @jit
-def lagrangian_slope_along(
-    scores: Any, move: Any, tau: float, labels: Any, alpha: Any, price: Any, kappa: float
-) -> float:
+def lagrangian_slope_along(terms: Lagrangian, scores: Array, move: Array, tau: float) -> float:
     """d/dτ of the augmented Lagrangian along scores + τ move."""
+    labels, alpha, price, kappa = terms
     total = 0.0
     for i in range(scores.size):
         margin = labels[i] * (scores[i] + tau * move[i])
@@ -67,7 +71,7 @@ def lagrangian_slope_along(
 
 
 @jit
-def sparse_gram(data: Any, indices: Any, indptr: Any, chosen: Any, weight: Any, out: Any) -> None:
+def sparse_gram(data: Floats, indices: Index, indptr: Index, chosen: Index, weight: Array, out: Array) -> None:
     """Lower half of out += Σ weight_i (x_i; 1)(x_i; 1)ᵀ over the chosen rows of a CSR matrix."""
     d = np.uint64(out.shape[0] - 1)
     for c in range(chosen.size):

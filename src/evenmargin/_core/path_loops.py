@@ -2,39 +2,60 @@
 
     maximise  Σ β_i t_i − 1/2 βᵀKβ,   β_i between 0 and price_i·y_i,  Σ β_i = 0 where the intercept is free
 
-for each row of prices (the hinge). For the squared hinge β_i has one bound only,
-and K_ii is larger by 1/(2 price_i). Each machine starts from the one before, scaled by the
-best factor that its box allows. SMO finds which coefficients are at a bound, the
-primal-dual active set method (as in `solvers/block.py`, with a Cholesky
-factorisation of its own) the values of the others to the last digits. There is
-nothing but compiled code between two machines of a path.
+for each row of prices (the hinge). For the squared hinge β_i has one bound only, and K_ii is larger by 1/(2 price_i).
+Each machine starts from the one before, scaled by the best factor that its box allows. SMO finds which coefficients are
+at a bound, the primal-dual active set method (as in `solvers/block.py`, with a Cholesky factorisation of its own) the
+values of the others to the last digits. There is nothing but compiled code between two machines of a path.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
+from .._util.typing import Array, Floats, Index, Labels
 from ._jit import jit
-from .smo_loops import pairs, singles
+from .smo_loops import Coefficients, pairs, singles
 
-# Numbers that `path` needs for each row as room to work in.
-ROOM = 11
+
+class Room(NamedTuple):
+    """Working memory for a fold of m rows: an (m, m) matrix, and vectors of m numbers."""
+
+    A: Array
+    diagonal: Array
+    lo: Array
+    hi: Array
+    up: Array
+    down: Array
+    now: Array
+    slope: Array
+    step: Array
+    ones: Array
+    inside: Array
+    base: Array
+    some: Labels
+
+
+class Limits(NamedTuple):
+    """How a machine is to be solved."""
+
+    free: bool  # Σ β is kept at 0
+    tol: float  # the violation that SMO goes to
+    fine: float  # the violation in the end
+    budget: int  # steps of SMO that a machine may take
 
 
 @jit
 def path(
-    K: Any, y: Any, target: Any, prices: Any, free: bool, ridge: float, tol: float, fine: float, budget: int,
-    beta: Any, v: Any, A: Any, room: Any, some: Any,
-) -> int:  # fmt: skip
+    K: Array, y: Array, target: Array, prices: Array, ridge: float, beta: Array, v: Array, limits: Limits, room: Room
+) -> int:
     """Solve for every row of prices; β and the gradient v = t − Kβ of each go to the rows of beta and v.
 
-    tol is the violation that SMO goes to and `fine` the one in the end. `ridge` is 0 for
-    the hinge, and 1/2 for the squared hinge; the diagonal of K is changed then.
+    `ridge` is 0 for the hinge, and 1/2 for the squared hinge; the diagonal of K is changed then.
     Returns how many machines used up their budget of steps.
     """
-    diagonal, lo, hi, base = room[0], room[1], room[2], room[10]
+    diagonal, lo, hi, base = room.diagonal, room.lo, room.hi, room.base
     short = 0
     for k in range(y.size):
         base[k] = diagonal[k] = K[k, k]
@@ -53,29 +74,15 @@ def path(
             _start_again(beta[c - 1], v[c - 1], target, prices[c - 1], prices[c], ridge, beta[c], v[c])
         elif _start(beta[c - 1], v[c - 1], target, prices[c - 1], prices[c], lo, hi, beta[c], v[c]):
             continue
-        if not _solve(K, beta[c], v[c], free, tol, fine, budget, A, room, some):
+        if not _solve(K, beta[c], v[c], limits, room):
             short += 1
     return short
 
 
 @jit
-def _start_again(
-    old: Any, v_old: Any, target: Any, before: Any, prices: Any, ridge: float, beta: Any, v: Any
-) -> None:  # fmt: skip
-    """The same for the squared hinge, whose box is the same but whose ridge is another."""
-    gain = curve = 0.0
-    for k in range(old.size):
-        beta[k] = target[k] - v_old[k] + ridge * (1.0 / prices[k] - 1.0 / before[k]) * old[k]  # Kβ, for now
-        gain += old[k] * target[k]
-        curve += old[k] * beta[k]
-    scale = gain / curve if gain > 0.0 and curve > 0.0 else 0.0
-    for k in range(old.size):
-        v[k] = target[k] - scale * beta[k]
-        beta[k] = scale * old[k]
-
-
-@jit
-def _start(old: Any, v_old: Any, target: Any, before: Any, prices: Any, lo: Any, hi: Any, beta: Any, v: Any) -> bool:
+def _start(
+    old: Array, v_old: Array, target: Array, before: Array, prices: Array, lo: Array, hi: Array, beta: Array, v: Array
+) -> bool:
     """s·β with the s of the largest dual objective that the larger box allows; v follows without a product with K.
 
     True where that is the solution already: no row was at its price, and prices have not fallen.
@@ -98,10 +105,25 @@ def _start(old: Any, v_old: Any, target: Any, before: Any, prices: Any, lo: Any,
 
 
 @jit
-def _solve(
-    K: Any, beta: Any, v: Any, free: bool, tol: float, fine: float, budget: int, A: Any, room: Any, some: Any
-) -> bool:
+def _start_again(
+    old: Array, v_old: Array, target: Array, before: Array, prices: Array, ridge: float, beta: Array, v: Array
+) -> None:
+    """s·β for the squared hinge, whose box stays but whose ridge is another."""
+    gain = curve = 0.0
+    for k in range(old.size):
+        beta[k] = target[k] - v_old[k] + ridge * (1.0 / prices[k] - 1.0 / before[k]) * old[k]  # Kβ, for now
+        gain += old[k] * target[k]
+        curve += old[k] * beta[k]
+    scale = gain / curve if gain > 0.0 and curve > 0.0 else 0.0
+    for k in range(old.size):
+        v[k] = target[k] - scale * beta[k]
+        beta[k] = scale * old[k]
+
+
+@jit
+def _solve(K: Array, beta: Array, v: Array, limits: Limits, room: Room) -> bool:
     """SMO and the active set method in turns, until the violation is within `fine`; False where the budget is spent."""
+    free, tol, fine, budget = limits
     limit = 4 * beta.size
     spent = 0
     ridge = 1e-10
@@ -112,23 +134,24 @@ def _solve(
             break
         if spent >= budget:
             return False
-        if not _active_set(K, beta, v, free, tol, ridge, A, room, some) and ridge < 1e-6:
+        if not _active_set(K, beta, v, free, tol, ridge, room) and ridge < 1e-6:
             ridge = 1e-6
-            _active_set(K, beta, v, free, tol, ridge, A, room, some)
+            _active_set(K, beta, v, free, tol, ridge, room)
         limit = min(2 * limit, budget - spent)
     if fine >= tol:
         return True
     limit = 4 * beta.size
     for again in range(5):
-        _active_set(K, beta, v, free, fine, 1e-10 if again == 0 else 1e-6, A, room, some)
+        _active_set(K, beta, v, free, fine, 1e-10 if again == 0 else 1e-6, room)
         if _smo(K, beta, v, free, fine, limit, room) < limit:
             return True
     return True
 
 
 @jit
-def _smo(K: Any, beta: Any, v: Any, free: bool, tol: float, limit: int, room: Any) -> int:
-    diagonal, lo, hi, up, down = room[0], room[1], room[2], room[3], room[4]
+def _smo(K: Floats, beta: Array, v: Array, free: bool, tol: float, limit: int, room: Room) -> int:
+    diagonal, lo, hi, up, down = room.diagonal, room.lo, room.hi, room.up, room.down
+    block = Coefficients(K, beta, lo, hi, v, up, down, diagonal)
     total, count = 0.0, 0
     for k in range(beta.size):
         up[k] = 0.0 if beta[k] < hi[k] else -np.inf
@@ -137,22 +160,22 @@ def _smo(K: Any, beta: Any, v: Any, free: bool, tol: float, limit: int, room: An
             total += v[k]
             count += 1
     if not free:
-        return singles(K, beta, lo, hi, v, up, down, diagonal, tol, limit)  # type: ignore[no-any-return]
+        return singles(block, tol, limit)
     level = total / count if count > 0 else np.mean(v)  # near 0 the choices, made in float32, see more digits
     for k in range(beta.size):
         v[k] -= level
-    steps = pairs(K, beta, lo, hi, v, up, down, diagonal, tol, limit)
+    steps = pairs(block, tol, limit)
     for k in range(beta.size):
         v[k] += level
-    return steps  # type: ignore[no-any-return]
+    return steps
 
 
 @jit
-def _active_set(K: Any, beta: Any, v: Any, free: bool, tol: float, ridge: float, A: Any, room: Any, some: Any) -> bool:
+def _active_set(K: Array, beta: Array, v: Array, free: bool, tol: float, ridge: float, room: Room) -> bool:
     """Guess which coefficients are free, solve for these, correct the guess; see `solvers.block.active_set`."""
     m = beta.size
-    diagonal, lo, hi, now, slope = room[0], room[1], room[2], room[5], room[6]
-    step, ones, inside = room[7], room[8], room[9]
+    A, diagonal, lo, hi, now, slope = room.A, room.diagonal, room.lo, room.hi, room.now, room.slope
+    step, ones, inside, some = room.step, room.ones, room.inside, room.some
     for k in range(m):
         now[k] = beta[k]
         inside[k] = 1.0 if lo[k] < beta[k] < hi[k] else 0.0
@@ -194,7 +217,7 @@ def _active_set(K: Any, beta: Any, v: Any, free: bool, tol: float, ridge: float,
         for i in range(p):
             now[some[i]] = beta[some[i]] + step[i]
             _add(slope, -step[i], K[some[i]])
-        wrong = _correct(beta, now, lo, hi, slope, level, tol, ridge, diagonal, inside)
+        wrong = _correct(beta, level, tol, ridge, room)
         if wrong == 0:
             beta[:] = now
             v[:] = slope
@@ -206,11 +229,9 @@ def _active_set(K: Any, beta: Any, v: Any, free: bool, tol: float, ridge: float,
 
 
 @jit
-def _correct(
-    beta: Any, now: Any, lo: Any, hi: Any, slope: Any, level: float, tol: float, ridge: float, diagonal: Any,
-    inside: Any,
-) -> int:  # fmt: skip
-    """To the bound what left its box, set free what wants to leave its bound; how many there were."""
+def _correct(beta: Array, level: float, tol: float, ridge: float, room: Room) -> int:
+    """Put what left its box on the bound, free what wants to leave its bound, and count both."""
+    now, lo, hi, slope, diagonal, inside = room.now, room.lo, room.hi, room.slope, room.diagonal, room.inside
     wrong = 0
     for k in range(beta.size):
         held = slope[k] - ridge * diagonal[k] * (now[k] - beta[k]) - level
@@ -225,13 +246,13 @@ def _correct(
 
 
 @jit
-def _add(out: Any, factor: float, row: Any) -> None:
+def _add(out: Array, factor: float, row: Floats) -> None:
     for k in range(out.size):
         out[k] += factor * row[k]
 
 
 @jit
-def add_rows(K: Any, rows: Any, scale: Any, start: int, out: Any) -> None:
+def add_rows(K: Floats, rows: Index, scale: Array, start: int, out: Array) -> None:
     """out += Σ scale_r · K[row_r, start : start + out.size], four rows at a time."""
     whole = rows.size - rows.size % 4
     for r in range(0, whole, 4):
@@ -245,7 +266,7 @@ def add_rows(K: Any, rows: Any, scale: Any, start: int, out: Any) -> None:
 
 
 @jit
-def _cholesky(A: Any, p: int) -> bool:
+def _cholesky(A: Array, p: int) -> bool:
     """The lower factor of the first p rows and columns, in place; False where they are not positive definite."""
     for i in range(p):
         row = A[i]
@@ -265,7 +286,7 @@ def _cholesky(A: Any, p: int) -> bool:
 
 
 @jit
-def _substitute(A: Any, p: int, x: Any) -> None:
+def _substitute(A: Array, p: int, x: Array) -> None:
     """Solve A Aᵀ x = x in place, for a lower A."""
     for i in range(p):
         row = A[i]

@@ -1,13 +1,12 @@
 """Rows of X, dense or CSR, behind three operations.
 
-A loop that calls `dot`, `add` and `square` is written once and compiled for
-both layouts: like the losses, the two classes are NamedTuples that the bridge
-resolves by type. Sums are taken in the dtype of the vector.
+A loop that calls `dot`, `add` and `square` is written once and compiled for both layouts: like the losses, the two
+classes are NamedTuples that the bridge resolves by type. Sums are taken in the dtype of the vector.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,13 +20,13 @@ class Dense(NamedTuple):
 
     X: Floats
 
-    def dot(self, i: int, w: Any) -> Any:
+    def dot(self, i: int, w: Floats) -> Any:
         total = w.dtype.type(0)
         for j in range(w.size):
             total += self.X[i, j] * w[j]
         return total
 
-    def add(self, i: int, scale: float, w: Any) -> None:
+    def add(self, i: int, scale: float, w: Floats) -> None:
         step = w.dtype.type(scale)  # a float64 scalar would widen a float32 loop
         for j in range(w.size):
             w[j] += step * self.X[i, j]
@@ -58,13 +57,13 @@ class Csr(NamedTuple):
     indices: Index
     indptr: Index
 
-    def dot(self, i: int, w: Any) -> Any:
+    def dot(self, i: int, w: Floats) -> Any:
         total = w.dtype.type(0)
         for k in range(np.uint64(self.indptr[i]), np.uint64(self.indptr[i + 1])):
             total += self.data[k] * w[np.uint64(self.indices[k])]
         return total
 
-    def add(self, i: int, scale: float, w: Any) -> None:
+    def add(self, i: int, scale: float, w: Floats) -> None:
         step = w.dtype.type(scale)
         for k in range(np.uint64(self.indptr[i]), np.uint64(self.indptr[i + 1])):
             w[np.uint64(self.indices[k])] += step * self.data[k]
@@ -80,25 +79,28 @@ class Csr(NamedTuple):
         prefetch(self.indices, self.indptr[i], 0)
 
 
+Rows: TypeAlias = Dense | Csr
+
+
 @bridge
-def dot(self: Any, i: int, w: Any) -> Any:
+def dot(self: Rows, i: int, w: Floats) -> Any:
     """Row i times w."""
     return self.dot(i, w)
 
 
 @bridge
-def add(self: Any, i: int, scale: float, w: Any) -> None:
+def add(self: Rows, i: int, scale: float, w: Floats) -> None:
     """Add scale times row i to w, in place."""
     self.add(i, scale, w)
 
 
 @bridge
-def square(self: Any, i: int) -> Any:
+def square(self: Rows, i: int) -> Any:
     """The squared norm of row i."""
     return self.square(i)
 
 
 @bridge
-def fetch(self: Any, i: int) -> None:
+def fetch(self: Rows, i: int) -> None:
     """Start to load row i, which is needed soon."""
     self.fetch(i)

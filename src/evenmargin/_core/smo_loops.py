@@ -2,30 +2,40 @@
 
     maximise  Σ β_i v_i − 1/2 ΔβᵀKΔβ,   lo ≤ β ≤ hi,  v = the gradient at β
 
-`up` and `down` hold 0 where β may rise or fall and −inf where it may not. The
-largest of many numbers is found with its place in one pass that vectorises:
-the bits of a float32, made to sort like whole numbers, stand above the index
-in one 64-bit key. Choices are made in float32, steps are taken in float64.
+The largest of many numbers is found with its place in one pass that vectorises: the bits of a float32, made to sort
+like whole numbers, stand above the index in one 64-bit key. Choices are made in float32, steps are taken in float64.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
+from .._util.typing import Array, Floats, Index
 from ._jit import jit
 
 
+class Coefficients(NamedTuple):
+    """The coefficients of a working set, their box, and where they may go: 0, or −inf where they may not."""
+
+    K: Floats
+    beta: Array
+    lo: Array
+    hi: Array
+    v: Array
+    up: Array
+    down: Array
+    diagonal: Array  # of K
+
+
 @jit
-def pairs(
-    K: Any, beta: Any, lo: Any, hi: Any, v: Any, up: Any, down: Any, diagonal: Any, tol: float, limit: int
-) -> int:
+def pairs(block: Coefficients, tol: float, limit: int) -> int:
     """Steps along pairs, Σ β kept, until no pair violates by more than tol; returns how many.
 
-    The first is the row that most wants to rise, the second the one with the
-    largest gain (Fan, Chen and Lin 2005).
+    The first is the row that most wants to rise, the second the one with the largest gain (Fan, Chen and Lin 2005).
     """
+    K, beta, lo, hi, v, up, down, diagonal = block
     m = v.size
     step = 0.0
     unit = 1.0 / max(np.max(diagonal), 1e-300)  # gains must not leave float32
@@ -54,18 +64,17 @@ def pairs(
         j = best & np.int64(0xFFFFFFFF)
         bend = max(d_i + diagonal[j] - 2.0 * row_i[j], 1e-12 / unit)
         step = min((v_i - v[j]) / bend, hi[i] - beta[i], beta[j] - lo[j])
-        _move(i, step, beta, lo, hi, up, down)
-        _move(j, -step, beta, lo, hi, up, down)
+        _move(i, step, block)
+        _move(j, -step, block)
     for k in range(m):
         v[k] -= step * (K[i, k] - K[j, k])
     return limit
 
 
 @jit
-def singles(
-    K: Any, beta: Any, lo: Any, hi: Any, v: Any, up: Any, down: Any, diagonal: Any, tol: float, limit: int
-) -> int:
+def singles(block: Coefficients, tol: float, limit: int) -> int:
     """Steps along one coordinate at a time, that of the largest gain, until none violates by more than tol."""
+    K, beta, lo, hi, v, up, down, diagonal = block
     m = v.size
     step = 0.0
     unit = 1.0 / max(np.max(diagonal), 1e-300)
@@ -87,15 +96,16 @@ def singles(
         i = best & np.int64(0xFFFFFFFF)
         wanted = beta[i] + v[i] / max(diagonal[i], 1e-12 / unit)
         step = min(max(wanted, lo[i]), hi[i]) - beta[i]
-        _move(i, step, beta, lo, hi, up, down)
+        _move(i, step, block)
     for k in range(m):
         v[k] -= step * K[i, k]
     return limit
 
 
 @jit
-def _move(i: int, step: float, beta: Any, lo: Any, hi: Any, up: Any, down: Any) -> None:
+def _move(i: int, step: float, block: Coefficients) -> None:
     """Move one variable, onto its bound where it gets there, and note where it may still go."""
+    _, beta, lo, hi, _, up, down, _ = block
     now = beta[i] + step
     width = 1e-12 * (hi[i] - lo[i]) if hi[i] - lo[i] < np.inf else 0.0
     if now >= hi[i] - width:
@@ -108,7 +118,7 @@ def _move(i: int, step: float, beta: Any, lo: Any, hi: Any, up: Any, down: Any) 
 
 
 @jit
-def add_rows(K: Any, rows: Any, scale: Any, start: int, out: Any) -> None:
+def add_rows(K: Floats, rows: Index, scale: Array, start: int, out: Array) -> None:
     """out += Σ scale_r · K[row_r, start : start + out.size]."""
     for r in range(rows.size):
         source, factor = K[rows[r]], scale[r]
@@ -117,7 +127,7 @@ def add_rows(K: Any, rows: Any, scale: Any, start: int, out: Any) -> None:
 
 
 @jit
-def gather(K: Any, rows: Any, columns: Any, out: Any) -> None:
+def gather(K: Floats, rows: Index, columns: Index, out: Array) -> None:
     """out = K[rows][:, columns]."""
     for i in range(rows.size):
         source = K[rows[i]]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from .._util.typing import Floats, Single
 from ._jit import jit, jit_exactly
 
 
 @jit_exactly
-def exp_of_negative(tile: Any) -> None:
+def exp_of_negative(tile: Single) -> None:
     """exp of float32 numbers up to 0 (above, by rounding: taken as 0), to an absolute error of 1.5e-7.
 
     2^k · 2^f with k = x·log₂e rounded and |f| ≤ 1/2. k comes from a truncating
@@ -33,7 +32,7 @@ def exp_of_negative(tile: Any) -> None:
 
 
 @jit
-def minus_l1(rows: Any, columns: Any, out: Any) -> None:
+def minus_l1(rows: Floats, columns: Floats, out: Floats) -> None:
     """out[i, j] = −Σ_k |rows[i, k] − columns[k, j]|.
 
     Four k at a time, since out is read and written for each.

@@ -7,7 +7,7 @@ matrices, frames, tensors, dask collections. What they become is checked where t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,3 +30,11 @@ ArrayModule: TypeAlias = Any  # numpy or torch
 
 RandomState: TypeAlias = int | np.random.RandomState | None
 ClassWeight: TypeAlias = str | Mapping[Any, float] | Callable[[Array], Any] | None
+
+
+class LossLike(Protocol):
+    """What every loss has: its value and slope at one margin. A loss may have more; see `losses.py`."""
+
+    def value(self, margin: float, label: float) -> float: ...
+
+    def slope(self, margin: float, label: float) -> float: ...

@@ -1,7 +1,7 @@
 """`LinearSVM.fit` on dask collections.
 
 One pass surveys the table, its sample is solved in memory, and from there the drivers of `solvers/rounds.py`, one for
-each class against the rest, ask together: a graph a round, message → looks of the partitions → their sum. Which worker
+each class against the rest, ask together: a graph a round, message → sums over each partition → their sum. Which worker
 does what changes nothing, and a worker that dies is dask's to replace: what it held is computed again from the source.
 """
 
@@ -24,7 +24,7 @@ from ..problem import Problem, Status, intercept_for
 from ..solvers import Control, Lbfgs, Newton, Solver, run
 from ..solvers.one_vs_rest import binary_task, effective_C, one_vs_rest
 from ..solvers.outcome import Outcome, Progress, Resumption, TaskOutcome, TaskProgress
-from ..solvers.rounds import WIDE, Course, Look, Request, Terms, Trail, begin, drive, look
+from ..solvers.rounds import WIDE, Course, Request, Sums, Terms, Trail, begin, drive, look
 from ..weights import is_minority
 from ._engine import ClusterLost, Engine, reduced
 from ._partitions import Block, Partitions, partitions
@@ -58,8 +58,8 @@ class Costs:
         return Problem(X, task.labels, task.price, self.loss, self.intercepts[place])
 
 
-def answer(block: Block, costs: Costs, requests: Sequence[Request | None]) -> list[Look | None]:
-    """One partition's looks; a request is None where its driver has ended."""
+def answer(block: Block, costs: Costs, requests: Sequence[Request | None]) -> list[Sums | None]:
+    """The sums of one partition; a request is None where its driver has ended."""
     if block.fault:  # it had none when it was surveyed
         raise ValueError(f"Partition {block.number}: {block.fault}.")
     weights = block.weights
@@ -71,7 +71,7 @@ def answer(block: Block, costs: Costs, requests: Sequence[Request | None]) -> li
         ]
 
 
-def add(answers: list[list[Look | None]]) -> list[Look | None]:
+def add(answers: list[list[Sums | None]]) -> list[Sums | None]:
     total = list(answers[0])
     for other in answers[1:]:
         total = [None if a is None or b is None else a + b for a, b in zip(total, other, strict=True)]
@@ -238,7 +238,7 @@ class _Rounds:
 
     def interrupted(self, error: BaseException) -> LinearFit:
         """What was reached when something ended the rounds too early; raised again where that is nothing."""
-        reached = bool(self.courses) and all(course.best_look is not None for course in self.courses)
+        reached = bool(self.courses) and all(course.best_sums is not None for course in self.courses)
         if isinstance(error, ClusterLost):
             rounds = max((course.rounds for course in self.courses), default=0)
             then = "The machine holds what was reached; with warm_start=True the next fit goes on from there."

@@ -10,19 +10,13 @@ from .kernels import (
     Kernel,
     Laplacian,
     Linear,
-    Points,
     Poly,
     Precomputed,
     Sigmoid,
-    centre_of,
-    device_of,
     get_kernel,
-    kernel_dot,
-    kernel_matrix,
-    prepared,
-    reach,
     variance_of,
 )
+from .tiles import Points, centre_of, device_of, kernel_dot, kernel_matrix, prepared, reach
 
 __all__ = [
     "KERNELS",

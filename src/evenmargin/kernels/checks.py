@@ -1,4 +1,4 @@
-"""Whether a kernel can be learned from on these rows: what is refused before a fit, and what is warned of."""
+"""Checks of a kernel on the training rows before a fit."""
 
 from __future__ import annotations
 
@@ -8,19 +8,8 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .._util.typing import MatrixLike
-from .kernels import (
-    RBF,
-    Exponential,
-    Function,
-    Kernel,
-    Laplacian,
-    Linear,
-    Poly,
-    Precomputed,
-    centre_of,
-    kernel_matrix,
-    reach,
-)
+from .kernels import RBF, Distance, Function, Kernel, Linear, Poly, Precomputed
+from .tiles import centre_of, kernel_matrix, reach
 
 __all__ = ["check_digits", "check_precomputed", "is_definite"]
 
@@ -39,7 +28,7 @@ def check_precomputed(X: MatrixLike) -> None:
 
 
 def check_digits(kernel: Kernel, X: MatrixLike) -> None:
-    """Refuse rows so far from the origin, for the kernel's width, that their distances have no digits left."""
+    """Refuse rows so far apart, for the kernel's width, that rounding leaves no digits of their distances."""
     if isinstance(kernel, RBF) and reach(kernel, X, centre_of(kernel, X)) * np.finfo(np.float64).eps > 1e-4:
         raise ValueError(
             f"gamma={kernel.gamma:.1e} is so large for these rows that no digits of their distances are left: scale "
@@ -49,8 +38,8 @@ def check_digits(kernel: Kernel, X: MatrixLike) -> None:
 
 
 def is_definite(kernel: Kernel, X: MatrixLike) -> bool:
-    """Whether the kernel is positive definite, by its kind or on some rows; a warning if not."""
-    if isinstance(kernel, RBF | Exponential | Laplacian | Linear) or (isinstance(kernel, Poly) and kernel.coef0 >= 0):
+    """Whether the kernel is positive definite, by its kind or on some of the rows; warn if it is not."""
+    if isinstance(kernel, Distance | Linear) or (isinstance(kernel, Poly) and kernel.coef0 >= 0):
         return True
     some = np.linspace(0, X.shape[0] - 1, min(X.shape[0], 300)).astype(np.intp)
     if isinstance(kernel, Precomputed):

@@ -1,20 +1,12 @@
-"""Kernels, and K(A, B)·V in tiles.
+"""The kernels.
 
-Most kernels here are an elementwise map of a matrix product: K(a, b) =
-map(left(a) · right(b)); the Laplacian one is a map of sums of absolute
-differences instead. The RBF kernel puts its norms
-into two more columns,
+Most kernels here are an elementwise map of a matrix product: K(a, b) = map(left(a) · right(b)); the Laplacian one is a
+map of sums of absolute differences instead. The RBF kernel puts its norms into two more columns,
 
     −γ‖a − b‖² = (s·a, −s²‖a‖²/2, 1) · (s·b, 1, −s²‖b‖²/2),   s² = 2γ,
 
-so that a tile is one product and one exp in place. `kernel_dot` is the one
-primitive: densities, scores and gradient updates all call it. Its memory is that
-of some tiles, whatever the number of rows. Threads take tiles of rows of A; sums
-go over the tiles of B in their order, so the answer does not depend on threads.
-
-Rows on a device (`arrays.Rows`) are taken wherever rows are. Their tiles are
-computed there, by the same methods of the kernel: what these do to a tile has one
-name in NumPy and torch (`arrays.namespace`). Results are on the host.
+so that a tile is one product and one exp in place (`tiles.py`). Where rows are on a device, the same methods compute
+their tiles there: what they do to a tile has one name in NumPy and torch (`arrays.namespace`).
 """
 
 from __future__ import annotations
@@ -22,37 +14,26 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.sparse import csr_matrix, hstack, issparse
+from numpy.typing import DTypeLike
+from scipy.sparse import issparse
 
 from .. import _core
 from .._device import arrays, products
 from .._device.arrays import namespace
-from .._util.threads import Workers
-from .._util.typing import Array, Floats, Index, MatrixLike
+from .._util.typing import Array, Floats, MatrixLike
 
-__all__ = [
-    "KERNELS", "RBF", "Exponential", "Function", "Kernel", "Laplacian", "Linear", "Points", "Poly", "Precomputed",
-    "Sigmoid", "centre_of", "device_of", "get_kernel", "kernel_dot", "kernel_matrix", "prepared", "reach",
-    "variance_of",
-]  # fmt: skip
-
-Rows = slice | Index
-
-TILE = 512  # rows and columns of a tile: 1 MB in float32
-_BUDGET = 8 << 20  # bytes of prepared rows that a call may hold
-_DENSE_FROM = 0.03  # share of entries from which sparse rows are worth multiplying as dense ones
+Buffer = Callable[[int, DTypeLike], Floats]  # an array of that size, used again in the next call
 
 
 class Kernel(ABC):
-    """A kernel as a map of a matrix product; see the module.
+    """A kernel as a map of a matrix product.
 
-    `complete`, `flip`, `combine` and `apply` are given NumPy arrays, or torch tensors
-    where rows are on a device.
+    `complete`, `flip`, `combine` and `apply` take NumPy arrays, or torch tensors where rows are on a device.
     """
 
     name: ClassVar[str]
@@ -61,26 +42,26 @@ class Kernel(ABC):
     takes_sparse: ClassVar[bool] = True  # as the right side of `combine`
     fused: ClassVar[bool] = False  # whether a device may compute its sums in one go; a subclass speaks for itself
 
-    @abstractmethod
     def scale(self) -> float:
-        """What rows are multiplied by, on both sides."""
+        """The factor of the rows on both sides."""
+        return 1.0
 
     def complete(self, rows: Floats, d: int) -> None:  # noqa: B027 (optional)
         """Fill in the extra columns of the left side, after the d scaled ones."""
 
     def flip(self, left: Floats) -> Floats:
-        """The right side of the same rows."""
+        """The right side, made from the left one."""
         return left
 
     def flip_back(self, right: Floats) -> Floats:
-        """The left side, from the right one."""
+        """The left side, made from the right one."""
         return right
 
-    def combine(self, left: Floats, right: Any, buffer: Callable[[int, Any], Floats], compiled: bool = False) -> Floats:
-        """What the map is applied to, for all pairs of rows: left · rightᵀ, in a buffer that is used again."""
+    def combine(self, left: Floats, right: MatrixLike, buffer: Buffer, compiled: bool = False) -> Floats:
+        """The argument of the map for all pairs of rows, left · rightᵀ, in a buffer that is used again."""
         if issparse(right):
             return np.ascontiguousarray((right @ left.T).T)
-        return products.outer_product(left, right, _in(buffer, left, right))  # type: ignore[no-any-return]
+        return products.outer_product(left, right, _tile(buffer, left, right))
 
     def apply(self, tile: Floats, compiled: bool = False) -> None:  # noqa: B027 (optional)
         """The elementwise map, in place."""
@@ -90,7 +71,7 @@ class Kernel(ABC):
         """K(x, x) for each row."""
 
     def settled(self, X: MatrixLike, weight: Array) -> Kernel:
-        """The kernel with its parameters as numbers, from the data where they are named."""
+        """The kernel with all parameters as numbers; those given by name are computed from the data."""
         return self
 
 
@@ -108,15 +89,12 @@ class Linear(Kernel):
 
     name = "linear"
 
-    def scale(self) -> float:
-        return 1.0
-
     def diagonal(self, X: MatrixLike) -> Array:
-        return _squares(X)
+        return squares(X)
 
 
 @dataclass(frozen=True)
-class _WithGamma(Kernel):
+class WithGamma(Kernel):
     """gamma: a number, "scale" (1/(d · variance of all entries), by sample weight), or "auto" (1/d)."""
 
     gamma: Any = "scale"
@@ -138,8 +116,41 @@ class _WithGamma(Kernel):
         return replace(self, gamma=float(gamma))
 
 
+class Distance(WithGamma):
+    """exp(−distance)."""
+
+    shift_invariant = True
+
+    def apply(self, tile: Floats, compiled: bool = False) -> None:
+        if compiled and tile.dtype == np.float32:
+            _core.tile_loops.exp_of_negative(tile)
+        else:
+            namespace(tile).exp(tile, out=tile)
+
+    def diagonal(self, X: MatrixLike) -> Array:
+        return np.ones(X.shape[0])
+
+
+class Euclidean(Distance):
+    """A map of the squared Euclidean distance, from a product of rows with two more columns for their norms."""
+
+    extra = 2
+
+    def complete(self, rows: Floats, d: int) -> None:
+        rows[:, d] = -0.5 * products.row_squares(rows[:, :d])
+        rows[:, d + 1] = 1.0
+
+    def flip(self, left: Floats) -> Floats:
+        right = products.copied(left)
+        right[:, -2], right[:, -1] = left[:, -1], left[:, -2]
+        return right
+
+    def flip_back(self, right: Floats) -> Floats:
+        return self.flip(right)
+
+
 @dataclass(frozen=True)
-class RBF(_WithGamma):
+class RBF(Euclidean):
     """exp(−γ‖a − b‖²); with `sigma` instead of `gamma`, exp(−‖a − b‖²/σ²).
 
     Parameters
@@ -158,8 +169,6 @@ class RBF(_WithGamma):
     sigma: float | None = None
     name = "rbf"
     fused = True
-    extra = 2
-    shift_invariant = True
 
     def __post_init__(self) -> None:
         if self.sigma is None:
@@ -171,31 +180,10 @@ class RBF(_WithGamma):
     def scale(self) -> float:
         return math.sqrt(2.0 * self.gamma)
 
-    def complete(self, rows: Floats, d: int) -> None:
-        rows[:, d] = -0.5 * products.row_squares(rows[:, :d])
-        rows[:, d + 1] = 1.0
-
-    def flip(self, left: Floats) -> Floats:
-        right = products.copied(left)
-        right[:, -2], right[:, -1] = left[:, -1], left[:, -2]
-        return right
-
-    def flip_back(self, right: Floats) -> Floats:
-        return self.flip(right)
-
-    def apply(self, tile: Floats, compiled: bool = False) -> None:
-        if compiled and tile.dtype == np.float32:
-            _core.tile_loops.exp_of_negative(tile)
-        else:
-            namespace(tile).exp(tile, out=tile)
-
-    def diagonal(self, X: MatrixLike) -> Array:
-        return np.ones(X.shape[0])
-
 
 @dataclass(frozen=True)
-class Exponential(_WithGamma):
-    """exp(−γ‖a − b‖): less smooth than RBF, as fast.
+class Exponential(Euclidean):
+    """exp(−γ‖a − b‖): less smooth than RBF, and as fast.
 
     The distance comes from a matrix product, so that of rows that are close to
     each other float32 keeps half of its digits.
@@ -209,12 +197,6 @@ class Exponential(_WithGamma):
     """
 
     name = "exponential"
-    extra = 2
-    shift_invariant = True
-    complete = RBF.complete
-    flip = RBF.flip
-    flip_back = RBF.flip_back
-    diagonal = RBF.diagonal
 
     def scale(self) -> float:
         return math.sqrt(2.0) * float(self.gamma)
@@ -224,12 +206,12 @@ class Exponential(_WithGamma):
         xp.abs(tile, out=tile)  # γ²‖a − b‖², below 0 by rounding only
         xp.sqrt(tile, out=tile)
         xp.negative(tile, out=tile)
-        RBF.apply(self, tile, compiled)  # type: ignore[arg-type]
+        super().apply(tile, compiled)
 
 
 @dataclass(frozen=True)
-class Laplacian(_WithGamma):
-    """exp(−γ Σ_k |a_k − b_k|): less disturbed by a single far column than RBF.
+class Laplacian(Distance):
+    """exp(−γ Σ_k |a_k − b_k|): less sensitive to a large difference in one column than RBF.
 
     Examples
     --------
@@ -240,18 +222,15 @@ class Laplacian(_WithGamma):
     """
 
     name = "laplacian"
-    shift_invariant = True
     takes_sparse = False
-    apply = RBF.apply
-    diagonal = RBF.diagonal
 
     def scale(self) -> float:
         return float(self.gamma)
 
-    def combine(self, left: Floats, right: Any, buffer: Callable[[int, Any], Floats], compiled: bool = False) -> Floats:
-        out = _in(buffer, left, right)
+    def combine(self, left: Floats, right: MatrixLike, buffer: Buffer, compiled: bool = False) -> Floats:
+        out = _tile(buffer, left, right)
         if arrays.is_tensor(left):
-            return products.minus_l1(left, right, out)  # type: ignore[no-any-return]
+            return products.minus_l1(left, right, out)
         columns = np.ascontiguousarray(right.T)
         if compiled:
             _core.tile_loops.minus_l1(left, columns, out)
@@ -267,27 +246,15 @@ class Laplacian(_WithGamma):
         return np.minimum(out, 0, out=out)
 
 
-@dataclass(frozen=True)
-class Poly(_WithGamma):
-    """(γ a·b + coef0)^degree.
+class WithOffset(WithGamma):
+    """A map of γ a·b + coef0, whose offset is one more column."""
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from evenmargin.kernels import Poly, kernel_matrix
-    >>> kernel_matrix(Poly(gamma=1.0, degree=2, coef0=1.0), np.array([[1.0]]), np.array([[2.0]]))
-    array([[9.]])
-    """
-
-    degree: int = 3
-    coef0: float = 0.0
-    name = "poly"
+    coef0: float
     extra = 1
 
     def settled(self, X: MatrixLike, weight: Array) -> Kernel:
-        if not (isinstance(self.degree, Integral) and self.degree >= 1):
-            raise ValueError(f"degree={self.degree!r} must be a whole number from 1.")
-        _check_coef0(self.coef0)
+        if not (isinstance(self.coef0, Real) and math.isfinite(self.coef0)):
+            raise ValueError(f"coef0={self.coef0!r} must be a finite number.")
         return super().settled(X, weight)
 
     def scale(self) -> float:
@@ -306,15 +273,37 @@ class Poly(_WithGamma):
         left[:, -1] = self.coef0
         return left
 
+
+@dataclass(frozen=True)
+class Poly(WithOffset):
+    """(γ a·b + coef0)^degree.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from evenmargin.kernels import Poly, kernel_matrix
+    >>> kernel_matrix(Poly(gamma=1.0, degree=2, coef0=1.0), np.array([[1.0]]), np.array([[2.0]]))
+    array([[9.]])
+    """
+
+    degree: int = 3
+    coef0: float = 0.0
+    name = "poly"
+
+    def settled(self, X: MatrixLike, weight: Array) -> Kernel:
+        if not (isinstance(self.degree, Integral) and self.degree >= 1):
+            raise ValueError(f"degree={self.degree!r} must be a whole number of at least 1.")
+        return super().settled(X, weight)
+
     def apply(self, tile: Floats, compiled: bool = False) -> None:
         namespace(tile).pow(tile, int(self.degree), out=tile)
 
     def diagonal(self, X: MatrixLike) -> Array:
-        return np.asarray((self.gamma * _squares(X) + self.coef0) ** self.degree)
+        return np.asarray((self.gamma * squares(X) + self.coef0) ** self.degree)
 
 
 @dataclass(frozen=True)
-class Sigmoid(_WithGamma):
+class Sigmoid(WithOffset):
     """tanh(γ a·b + coef0); not positive definite for most parameters.
 
     Examples
@@ -327,22 +316,12 @@ class Sigmoid(_WithGamma):
 
     coef0: float = 0.0
     name = "sigmoid"
-    extra = 1
-
-    scale = Poly.scale
-    complete = Poly.complete
-    flip = Poly.flip
-    flip_back = Poly.flip_back
-
-    def settled(self, X: MatrixLike, weight: Array) -> Kernel:
-        _check_coef0(self.coef0)
-        return super().settled(X, weight)
 
     def apply(self, tile: Floats, compiled: bool = False) -> None:
         namespace(tile).tanh(tile, out=tile)
 
     def diagonal(self, X: MatrixLike) -> Array:
-        return np.tanh(self.gamma * _squares(X) + self.coef0)
+        return np.tanh(self.gamma * squares(X) + self.coef0)
 
 
 @dataclass(frozen=True)
@@ -350,9 +329,6 @@ class Precomputed(Kernel):
     """X is the kernel matrix itself: (n, n) to fit, (rows, n) to predict."""
 
     name = "precomputed"
-
-    def scale(self) -> float:
-        return 1.0
 
     def diagonal(self, X: MatrixLike) -> Array:
         return np.asarray(X.diagonal(), dtype=np.float64)
@@ -365,13 +341,11 @@ class Function(Kernel):
     function: Callable[[Any, Any], Any]
     name = "function"
 
-    def scale(self) -> float:
-        return 1.0
-
-    def matrix(self, A: Any, B: Any) -> Array:
+    def matrix(self, A: MatrixLike, B: MatrixLike) -> Array:
+        """K(A, B), checked."""
         K = self.function(A, B)
         if issparse(K):
-            raise ValueError("kernel: the callable returned a sparse matrix, and a dense one is needed.")
+            raise ValueError("kernel: the callable must return a dense matrix, not a sparse one.")
         K = np.asarray(K)
         if K.shape != (A.shape[0], B.shape[0]) or K.dtype.kind not in "fiu":
             raise ValueError(
@@ -379,7 +353,7 @@ class Function(Kernel):
                 f"one for each pair of rows, not {K.dtype} of shape {K.shape}."
             )
         if not np.isfinite(K).all():
-            raise ValueError("kernel: the callable returned values that are not finite.")
+            raise ValueError("kernel: the callable must return finite values only.")
         return K.astype(np.float64, copy=False)
 
     def diagonal(self, X: MatrixLike) -> Array:
@@ -393,7 +367,7 @@ KERNELS: dict[str, type] = {
 
 
 def get_kernel(kernel: Any, gamma: Any = "scale", degree: int = 3, coef0: float = 0.0) -> Any:
-    """The kernel for a name and parameters, for a callable, or the given kernel itself.
+    """The kernel of that name with these parameters, the kernel of a callable, or the kernel object itself.
 
     Examples
     --------
@@ -403,300 +377,23 @@ def get_kernel(kernel: Any, gamma: Any = "scale", degree: int = 3, coef0: float 
     """
     if isinstance(kernel, Kernel):
         return kernel
-    if kernel in ("rbf", "laplacian", "exponential"):
-        return KERNELS[kernel](gamma)
-    if kernel == "poly":
-        return Poly(gamma, degree, coef0)
-    if kernel == "sigmoid":
-        return Sigmoid(gamma, coef0)
     if isinstance(kernel, str) and kernel in KERNELS:
-        return KERNELS[kernel]()
+        kind, given = KERNELS[kernel], {"gamma": gamma, "degree": degree, "coef0": coef0}
+        return kind(**{field.name: given[field.name] for field in fields(kind) if field.name in given})
     if callable(kernel) and not isinstance(kernel, type):
         return Function(kernel)
     known = ", ".join(repr(name) for name in KERNELS)
     raise ValueError(f"kernel={kernel!r} is unknown; choose one of {known}, or give a kernel object or a callable.")
 
 
-class Points:
-    """Rows of X made ready for a kernel: scaled, centred where that saves digits, with the extra columns.
-
-    Parameters
-    ----------
-    kernel : a settled kernel, not `Precomputed` or `Function`
-    X : ndarray or CSR of shape (n, d)
-    dtype : of the prepared rows
-    centre : ndarray of shape (d,) or None
-        What to subtract; both sides of a product need the same.
-    budget : int
-        Bytes up to which all rows are kept prepared. Above it they are prepared
-        whenever they are asked for.
-    """
-
-    def __init__(self, kernel: Kernel, X: MatrixLike, dtype: Any, centre: Array | None = None, budget: int = 0) -> None:
-        self.kernel, self.X, self.dtype, self.centre = kernel, X, np.dtype(dtype), centre
-        self.n, self.d = X.shape
-        self.width = self.d + kernel.extra
-        wide = issparse(X) and X.nnz < _DENSE_FROM * X.shape[0] * X.shape[1] and self.d > 64 and kernel.takes_sparse
-        self.sparse = self._sparse_side() if wide else None
-        small = not wide and self.n * self.width * self.dtype.itemsize <= budget
-        self.ready: Floats | None = None
-        self.ready = self.left(slice(0, self.n)) if small else None
-
-    @property
-    def tile(self) -> int:
-        """Rows to take at a time: fewer where a prepared row is long."""
-        return max(16, min(TILE, (4 << 20) // (self.width * self.dtype.itemsize)))
-
-    def left(self, rows: Rows) -> Floats:
-        if self.ready is not None:
-            return self.ready[rows]
-        if self.sparse is not None:
-            return self.kernel.flip_back(self.sparse[rows].toarray())
-        X = self.X[rows]
-        if issparse(X):
-            X = X.toarray()
-        out = np.empty((X.shape[0], self.width), self.dtype)
-        # In the wider of the two types: rows may be large, or lose digits, before they are centred and scaled.
-        wide = np.result_type(X.dtype, self.dtype)
-        if self.centre is not None:
-            X = np.subtract(X, self.centre, dtype=wide)
-        np.multiply(X, self.kernel.scale(), out=out[:, : self.d], dtype=wide, casting="same_kind")
-        self.kernel.complete(out, self.d)
-        return out
-
-    def right(self, rows: Rows) -> Any:
-        if self.sparse is not None:
-            return self.sparse[rows]
-        return self.kernel.flip(self.left(rows))
-
-    def _sparse_side(self) -> Any:
-        """The right side as CSR, for rows so sparse that dense products would be a waste."""
-        scaled = (csr_matrix(self.X) * self.kernel.scale()).astype(self.dtype)
-        if not self.kernel.extra:
-            return scaled
-        head = np.zeros((self.n, self.width - self.d), self.dtype)
-        if self.kernel.extra == 2:
-            head[:, 1] = -0.5 * _squares(scaled)
-        head[:, 0] = 1.0
-        return hstack([scaled, csr_matrix(head)], format="csr")
-
-
-def centre_of(kernel: Kernel, X: MatrixLike) -> Array | None:
-    """What to subtract from the rows, for kernels that see differences only."""
-    if not kernel.shift_invariant or issparse(X):
-        return None
-    if isinstance(X, arrays.Rows):
-        return X.centre()
-    return np.asarray(X.mean(axis=0, dtype=np.float64)).astype(X.dtype)
-
-
-def reach(kernel: Any, X: MatrixLike, centre: Floats | None, of: Callable[[Any], Any] = np.max) -> float:
-    """The largest (or mean) γ‖x‖² of centred rows, which says how many digits a distance loses."""
-    if isinstance(X, arrays.Rows):
-        return float(kernel.gamma) * float(of(X.squares(centre)))
-    parts = []
-    for start in range(0, X.shape[0], 4096):
-        some = X[start : start + 4096]
-        if not issparse(some):
-            some = some.astype(np.float64) if centre is None else some - centre.astype(np.float64)
-        parts.append(_squares(some))
-    return float(kernel.gamma) * float(of(np.concatenate(parts)))
-
-
-def kernel_dot(
-    kernel: Any,
-    A: Any,
-    B: Any,
-    V: Floats,
-    *,
-    dtype: Any = None,
-    workers: Workers | None = None,
-    compiled: bool = False,
-    shift: float = 0.0,
-    precision: str | None = None,
-) -> Array:
-    """K(A, B) · V in tiles, in bounded memory.
-
-    Parameters
-    ----------
-    kernel : a settled kernel
-    A, B : ndarray or CSR of shapes (p, d) and (q, d), or `Points` of the kernel
-        Where one of them is on a device (`arrays.Rows` or `products.DevicePoints`), the
-        product is computed there. With `Precomputed`, A is K(A, B) itself and B is
-        not looked at.
-    V : ndarray of shape (q,) or (q, k)
-    dtype : float32 or float64, default: that of A; on a device float32
-        Of the tiles; sums over tiles are in float64.
-    workers : Workers, optional
-        Threads over tiles; none: as many as there are cores, where it pays.
-    compiled : bool, default=False
-        Take the compiled exp in float32, twice as fast, which imports numba.
-    shift : float, default=0.0
-        A number that most kernel values are near to. Sums are taken over what they
-        differ from it, which saves digits in float32 where much cancels.
-    precision : "high", "fast" or None, default=None
-        Of the RBF kernel on a device with tensor cores, in float32: "fast" rounds rows
-        to 11 bits, "high" (also None) keeps 22 of float32's 24. Sums have an error of
-        some 3e-4 ("fast") and 3e-7 ("high") of Σ K|v|, which grows with γ‖x‖² of the
-        centred rows: to 1e-3 at 8, from where on "fast" is computed as "high", and to
-        4e-5 at 170, twice that of plain float32. Other cases have no use for it.
-
-    Returns
-    -------
-    float64 ndarray of shape (p,) or (p, k)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from evenmargin.kernels import RBF, kernel_dot
-    >>> X = np.array([[0.0], [1.0], [3.0]])
-    >>> kernel_dot(RBF(gamma=1.0), X, X, np.ones(3)).round(4)
-    array([1.368 , 1.3862, 1.0184])
-    """
-    if precision not in products.PRECISIONS:
-        raise ValueError(f"precision={precision!r} must be 'high', 'fast' or None.")
-    if isinstance(kernel, Precomputed):
-        return np.asarray(A @ V, dtype=np.float64)
-    if V.shape[0] == 0:
-        return np.zeros((_count(A), *V.shape[1:]))
-    if isinstance(kernel, Function):
-        return _function_dot(kernel, A, B, V)
-    if (device := device_of(A, B)) is not None:
-        A, B = _device_points(kernel, A, B, dtype)
-        V = arrays.put(V, device, B.dtype)
-        return np.asarray(arrays.to_host(products.dot(kernel, A, B, V, shift, precision=precision)))
-    A, B = _points(kernel, A, B, dtype)
-    common = shift * V.sum(axis=0, dtype=np.float64)
-    V = np.ascontiguousarray(V, dtype=B.dtype)
-    out = np.zeros((A.n, *V.shape[1:])) + common
-    step, across = A.tile, B.tile
-    columns = range(0, B.n, across)
-    held = [B.right(slice(j, j + across)) for j in columns] if _holds(B) else None
-
-    def task(i: int) -> None:
-        left, total = A.left(slice(i, i + step)), out[i : i + step]
-        for place, j in enumerate(columns):
-            right = held[place] if held is not None else B.right(slice(j, j + across))
-            tile = kernel.combine(left, right, pool.buffer, compiled)
-            kernel.apply(tile, compiled)
-            if shift:
-                tile -= tile.dtype.type(shift)
-            total += np.dot(tile, V[j : j + across])
-
-    with Workers.of(workers, A.n * B.n) as pool:
-        pool.each(task, range(0, A.n, step))
-    return out
-
-
-def kernel_matrix(
-    kernel: Any, A: Any, B: Any, *, dtype: Any = None, out: Floats | None = None, workers: Workers | None = None,
-    compiled: bool = False,
-) -> Floats:  # fmt: skip
-    """K(A, B), whole; parameters as in `kernel_dot`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from evenmargin.kernels import Linear, kernel_matrix
-    >>> kernel_matrix(Linear(), np.eye(2), np.ones((1, 2)))
-    array([[1.],
-           [1.]])
-    """
-    if isinstance(kernel, Function):
-        K = kernel.matrix(A, B)
-        if out is None:
-            return K.astype(dtype or np.float64, copy=False)
-        out[...] = K
-        return out
-    if device_of(A, B) is not None:
-        K = np.asarray(arrays.to_host(products.block(kernel, *_device_points(kernel, A, B, dtype))))
-        if out is None:
-            return K
-        out[...] = K
-        return out
-    symmetric = A is B and _count(A) > 8 * TILE  # below, mirroring costs more
-    A, B = _points(kernel, A, B, dtype)
-    if out is None:
-        out = np.empty((A.n, B.n), A.dtype)
-    filled, step, across = out, A.tile, B.tile
-    columns = range(0, B.n, across)
-    held = [B.right(slice(j, j + across)) for j in columns] if _holds(B) else None
-
-    def task(i: int) -> None:
-        left = A.left(slice(i, i + step))
-        for place, j in enumerate(columns):
-            if symmetric and j < i:
-                continue
-            right = held[place] if held is not None else B.right(slice(j, j + across))
-            tile = kernel.combine(left, right, pool.buffer, compiled)
-            kernel.apply(tile, compiled)
-            filled[i : i + step, j : j + across] = tile
-            if symmetric and j > i:
-                filled[j : j + across, i : i + step] = tile.T
-
-    with Workers.of(workers, A.n * B.n) as pool:
-        pool.each(task, range(0, A.n, step))
-    return out
-
-
-def _in(buffer: Callable[[int, Any], Floats], left: Floats, right: Floats) -> Floats:
-    """A tile of a buffer."""
+def _tile(buffer: Buffer, left: Floats, right: Floats) -> Floats:
+    """A tile for all pairs of rows, in a buffer."""
     shape = (left.shape[0], right.shape[0])
-    return buffer(shape[0] * shape[1], left.dtype)[: shape[0] * shape[1]].reshape(shape)
+    return buffer(shape[0] * shape[1], left.dtype).reshape(shape)
 
 
-def _holds(B: Points) -> bool:
-    return B.n * B.width * B.dtype.itemsize <= _BUDGET
-
-
-def _points(kernel: Kernel, A: Any, B: Any, dtype: Any) -> tuple[Points, Points]:
-    if A is B and not isinstance(A, Points):
-        A = B = Points(kernel, A, dtype or A.dtype, centre_of(kernel, A))
-    if not isinstance(B, Points):
-        centre = A.centre if isinstance(A, Points) else None if issparse(A) else centre_of(kernel, B)
-        B = Points(kernel, B, dtype or A.dtype, centre)
-    if not isinstance(A, Points):
-        A = Points(kernel, A, dtype or A.dtype, B.centre)
-    return A, B
-
-
-def device_of(*sides: Any) -> Any:
-    """The device that one of the sides is on, or None."""
-    return next((side.device for side in sides if isinstance(side, arrays.Rows | products.DevicePoints)), None)
-
-
-def prepared(kernel: Kernel, X: MatrixLike, dtype: Any, centre: Array | None = None, budget: int = 0) -> Any:
-    """Rows made ready for the kernel where they are; parameters as in `Points`."""
-    if isinstance(X, arrays.Rows):
-        return products.DevicePoints(kernel, X, dtype, centre)
-    return Points(kernel, X, dtype, centre, budget)
-
-
-def _device_points(kernel: Kernel, A: Any, B: Any, dtype: Any) -> tuple[products.DevicePoints, products.DevicePoints]:
-    """As `_points`, on the device that one of the sides is on; the other is put there."""
-    device, known, same = device_of(A, B), products.DevicePoints, A is B
-    dtype = dtype or next((side.dtype for side in (A, B) if isinstance(side, known)), np.float32)
-    if not isinstance(B, known):
-        B = arrays.Rows.put(B, device)
-        B = known(kernel, B, dtype, A.centre if isinstance(A, known) else centre_of(kernel, B))
-    if same:
-        return B, B
-    if not isinstance(A, known):
-        A = known(kernel, arrays.Rows.put(A, device), dtype, B.centre)
-    return A, B
-
-
-def _count(A: Any) -> int:
-    return int(A.n if isinstance(A, Points | products.DevicePoints) else A.shape[0])
-
-
-def _function_dot(kernel: Function, A: Any, B: Any, V: Floats) -> Array:
-    step = max(1, (16 << 20) // max(1, B.shape[0]))
-    parts = [kernel.matrix(A[i : i + step], B) @ V for i in range(0, A.shape[0], step)]
-    return np.concatenate(parts) if parts else np.zeros((0, *V.shape[1:]))
-
-
-def _squares(X: MatrixLike) -> Array:
+def squares(X: MatrixLike) -> Array:
+    """‖x‖² of each row."""
     if issparse(X):
         X = X.astype(np.float64)
         return np.asarray(X.multiply(X).sum(axis=1)).ravel()
@@ -721,8 +418,3 @@ def variance_of(X: MatrixLike, weight: Array) -> float:
             second += float(weight[start : start + 4096] @ np.einsum("ij,ij->i", apart, apart))
         second /= total
     return second if second > 1e-28 * first * first else 0.0  # of a constant X: rounding
-
-
-def _check_coef0(coef0: Any) -> None:
-    if not (isinstance(coef0, Real) and math.isfinite(coef0)):
-        raise ValueError(f"coef0={coef0!r} must be a finite number.")

@@ -41,7 +41,7 @@ from ..kernels import Kernel
 from ..losses import SquaredHinge, get_loss
 from ..operating.responses import for_class
 from ..problem import intercept_for
-from ..solvers import _SMO_UP_TO
+from ..solvers import SMO_UP_TO
 from ..solvers.gram import SMALL
 from ..solvers.one_vs_rest import Task, binary_task, effective_C, one_vs_rest
 from ..solvers.price_paths import Square, solve_paths
@@ -130,7 +130,7 @@ class JobMaker:
     def job(self, recipe: Recipe, fold: int) -> PathJob:
         train, test = self.trials.index[fold]
         device = str(recipe.machine.device)
-        if recipe.machine.solver == "auto" and train.size > _SMO_UP_TO:
+        if recipe.machine.solver == "auto" and train.size > SMO_UP_TO:
             raise NotShared
         if test.size == 0 or min(train.min(initial=0), test.min()) < 0 or np.unique(train).size < train.size:
             raise NotShared

@@ -47,23 +47,23 @@ _EXACT_UP_TO = 300_000_000
 # Multiply-adds of a Newton step on a smooth loss: about two seconds.
 _CURVED_UP_TO = 1e11
 # Rows up to which "auto" takes SMO, or L-BFGS on a factor of the kernel matrix.
-_SMO_UP_TO, _FACTOR_UP_TO = 200_000, 6_000
+SMO_UP_TO, _FACTOR_UP_TO = 200_000, 6_000
 
 
 def get_solver(solver: Any, problem: Problem) -> Solver:
-    """The solver for a name or "auto", or the given one, if it takes the loss."""
+    """The solver of that name, the one that suits the problem for "auto", or the solver itself if it takes the loss."""
     if isinstance(solver, str) and solver == "auto":
         return _choose(problem)
     return _named(solver, problem, SOLVERS)
 
 
 def get_kernel_solver(solver: Any, problem: KernelProblem) -> Solver:
-    """The same for a machine with a kernel."""
+    """As `get_solver`, for a machine with a kernel."""
     if not (isinstance(solver, str) and solver == "auto"):
         return _named(solver, problem, KERNEL_SOLVERS)
     n = problem.shape[0]
     if SMO().takes(problem.loss):
-        return SMO() if n <= _SMO_UP_TO else KernelSGD()
+        return SMO() if n <= SMO_UP_TO else KernelSGD()
     exact = KernelLbfgs().takes(problem.loss) and problem.definite and n <= _FACTOR_UP_TO
     return KernelLbfgs() if exact else KernelSGD()
 
@@ -77,7 +77,7 @@ def _named(solver: Any, problem: Problem, solvers: dict[str, type[Solver]]) -> S
         missing = ", ".join(repr(method) for method in chosen.needs if not hasattr(problem.loss, method))
         able = ", ".join(repr(name) for name, other in solvers.items() if other().takes(problem.loss))
         raise ValueError(
-            f"solver={chosen.name!r} needs a loss with {missing}, which {problem.loss!r} has not; "
+            f"solver={chosen.name!r} needs a loss with {missing}, which {problem.loss!r} does not have; "
             f"solvers that take this loss: {able}."
         )
     return chosen

@@ -1,16 +1,8 @@
 """The one loop that every solver runs under.
 
-A solver is five functions over a state of its own:
-
-    init(problem, control) -> state       where to start
-    step(problem, state, limit) -> count  up to `limit` iterations, a fraction of a second's work
-    gap(problem, state)                   (objective, duality gap) at the state
-    coefficients(problem, state)          (w, b) now
-    finish(problem, state, solution)      fill in coef and intercept
-
-The loop owns everything else: the budget, the tolerance, halting, the progress
-bar, the history, and the reason for stopping. Because a step is short, Ctrl-C
-is answered between two of them.
+A solver says where to start, takes steps, measures the gap and fills in the solution. The loop owns everything else:
+the budget, the tolerance, halting, the progress bar, the history, and the reason for stopping. Because a step is short,
+Ctrl-C is answered between two of them.
 """
 
 from __future__ import annotations
@@ -21,15 +13,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from .._util.typing import Array, Floats
+from .._util.typing import Array, Floats, LossLike
 from ..problem import Problem, Solution, Status
 from ..sampling import Uniform
 from ..stopping import AUCHalting
 from .duality import certify
+
+# The kind of problem that a solver takes, and the state of its own: each solver names them.
+AnyProblem: TypeAlias = Any
+AnyState: TypeAlias = Any
 
 # Multiply-adds of one step: some tens of milliseconds.
 CHUNK = 30_000_000
@@ -38,7 +34,7 @@ DRAWS = 65_536  # indices drawn at a time: few enough to stay in cache
 
 @dataclass
 class Control:
-    """How to run a solver: tolerance, budget, randomness, warm start, halting."""
+    """How to run a solver: its tolerance, budget, randomness, warm start and halting rule."""
 
     tol: float = 1e-6
     max_iter: int | None = None
@@ -50,20 +46,15 @@ class Control:
     steps: int = 0  # already taken, for solvers whose step size falls with t
     halting: AUCHalting | None = None
     progress: Callable[[int, int, str], None] | None = None
-    certify: bool = True  # look at the objective and the gap at the end
+    certify: bool = True  # compute the objective and the gap at the end
 
 
 @dataclass
 class State:
-    """What a solver carries from step to step.
+    """What a solver carries from step to step."""
 
-    `due` says that a look at the duality gap is worth its cost now, `settled`
-    that the solver can do no more, `stationary` that its gradient vanishes.
-    """
-
-    due: bool = field(default=False, kw_only=True)
-    settled: bool = field(default=False, kw_only=True)
-    stationary: bool = field(default=False, kw_only=True)
+    due: bool = field(default=False, kw_only=True)  # computing the duality gap is worth its cost now
+    ending: Status | None = field(default=None, kw_only=True)  # why the solver can do no more
 
 
 class Solver(ABC):
@@ -75,40 +66,44 @@ class Solver(ABC):
     kernel: ClassVar[bool] = False  # solves a KernelProblem
     needs: ClassVar[tuple[str, ...]] = ()  # methods that a loss must have
 
-    @abstractmethod
-    def default_max_iter(self, problem: Problem) -> int: ...
+    def default_max_iter(self, problem: AnyProblem) -> int:
+        return 100_000
 
     @abstractmethod
-    def init(self, problem: Problem, control: Control) -> Any: ...
+    def init(self, problem: AnyProblem, control: Control) -> AnyState:
+        """The state to start from."""
 
     @abstractmethod
-    def step(self, problem: Problem, state: Any, limit: int) -> int: ...
+    def step(self, problem: AnyProblem, state: AnyState, limit: int) -> int:
+        """Up to `limit` iterations, a fraction of a second's work; returns how many."""
 
     @abstractmethod
-    def coefficients(self, problem: Problem, state: Any) -> tuple[Floats, float]: ...
+    def coefficients(self, problem: AnyProblem, state: AnyState) -> tuple[Floats, float]:
+        """(w, b) now."""
 
-    def gap(self, problem: Problem, state: Any) -> tuple[float, float]:
+    def gap(self, problem: AnyProblem, state: AnyState) -> tuple[float, float]:
+        """(objective, duality gap) at the state."""
         return certify(problem, *self.coefficients(problem, state))
 
-    def certificate(self, problem: Problem, solution: Solution) -> tuple[float, float]:
-        """Objective and gap of the solution, where `gap` has not looked at it."""
+    def certificate(self, problem: AnyProblem, solution: Solution) -> tuple[float, float]:
+        """Objective and gap of a solution that `gap` has not measured."""
         return certify(problem, solution.coef, solution.intercept, solution.alpha)
 
-    def refine(self, problem: Problem, w: Floats, b: float) -> float:
-        """A last word on the intercept for the final w."""
+    def refine(self, problem: AnyProblem, w: Floats, b: float) -> float:
+        """The intercept to return with the final w."""
         return b
 
-    def finish(self, problem: Problem, state: Any, solution: Solution) -> bool:
-        """Fill in the solution; True if it is not where `gap` has last looked."""
+    def finish(self, problem: AnyProblem, state: AnyState, solution: Solution) -> bool:
+        """Fill in the solution; True if it differs from the state that `gap` last measured."""
         solution.coef, solution.intercept = self.coefficients(problem, state)
         return False
 
-    def takes(self, loss: Any) -> bool:
+    def takes(self, loss: LossLike) -> bool:
         return all(hasattr(loss, method) for method in self.needs)
 
 
 def require(options: Any, **conditions: tuple[bool, str]) -> None:
-    """Refuse options that do not meet their condition, saying what would."""
+    """Refuse an option that does not meet its condition, and say what it must be."""
     for name, (met, wanted) in conditions.items():
         if not met:
             raise ValueError(f"{type(options).__name__}: {name}={getattr(options, name)!r} must be {wanted}.")
@@ -152,8 +147,8 @@ def run(problem: Problem, solver: Solver, control: Control) -> Solution:
                 status = Status.HALTED
         if control.progress is not None:
             control.progress(done, budget, note)
-        if status is Status.BUDGET and state.settled:
-            status = _settled(solver, state)
+        if status is Status.BUDGET and state.ending is not None:
+            status = state.ending
         if status is not Status.BUDGET:
             break
 
@@ -173,19 +168,13 @@ def run(problem: Problem, solver: Solver, control: Control) -> Solution:
 
 
 def _judge(solution: Solution, tol: float) -> Status:
-    """The reason for stopping in the light of the final gap."""
+    """The reason for stopping, corrected by the final gap."""
     if solution.status in (Status.BUDGET, Status.STALLED) and solution.gap <= tol * abs(solution.objective):
         return Status.CONVERGED
     if solution.status in (Status.CONVERGED, Status.STALLED):  # as good as float64 allows
         good = solution.gap <= max(tol, 1e-9) * abs(solution.objective)
         return Status.CONVERGED if good else Status.STALLED
     return solution.status
-
-
-def _settled(solver: Solver, state: State) -> Status:
-    if not solver.exact:
-        return Status.SETTLED
-    return Status.STATIONARY if state.stationary else Status.STALLED
 
 
 def _entry(done: int, started: float, **figures: float) -> dict[str, float]:

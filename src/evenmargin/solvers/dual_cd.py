@@ -4,28 +4,26 @@ Given prices p it solves the dual
 
     min over 0 ≤ α ≤ upper:  1/2 ‖Σ α_i y_i x_i‖² + 1/2 Σ ridge_i α_i² − Σ α_i,
 
-upper = p and ridge = 0 for the hinge, upper = ∞ and ridge = 1/(2p) for the
-squared hinge, one coordinate at a time in random order, leaving out rows that
-stay at a bound (Hsieh, Chang, Lin, Keerthi and Sundararajan 2008).
+upper = p and ridge = 0 for the hinge, upper = ∞ and ridge = 1/(2p) for the squared hinge, one coordinate at a time in
+random order, leaving out rows that stay at a bound (Hsieh, Chang, Lin, Keerthi and Sundararajan 2008).
 
-A free intercept adds the constraint Σ α_i y_i = 0, which single coordinates
-cannot keep. It is met by the method of multipliers: b is the multiplier, the
-squared violation is penalised by a constant column of value s, and b moves by
-s²·Σ α_i y_i whenever that violation outweighs the rest. At the end Σ α_i y_i = 0
-and b is the unpenalised intercept.
+A free intercept adds the constraint Σ α_i y_i = 0, which single coordinates cannot keep. It is met by the method of
+multipliers: b is the multiplier, the squared violation is penalised by a constant column of value s, and b moves by
+s²·Σ α_i y_i whenever that violation outweighs the rest. At the end Σ α_i y_i = 0 and b is the unpenalised intercept.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
 from .._util.typing import Array
-from ..problem import Problem, Solution
+from ..problem import Problem, Solution, Status
 from .base import CHUNK, Control, Solver, State
 from .duality import certify, settled_intercept
 
@@ -34,10 +32,7 @@ _PATIENCE = 2_000  # passes after which the gap is looked at in any case, and ro
 
 @dataclass
 class DualCDState(State):
-    alpha: Array
-    upper: Array
-    ridge: Array
-    curvature: Array
+    dual: Any  # of `_core.cd_loops`
     w: Array
     b: float  # fixed offset, or the multiplier of a free intercept
     s: float  # value of the constant column
@@ -68,14 +63,12 @@ class DualCD(Solver):
     unit = "pass over the rows"
     needs = ("dual_box", "conjugate")
 
-    def default_max_iter(self, problem: Problem) -> int:
-        return 100_000
-
     def init(self, problem: Problem, control: Control) -> DualCDState:
         n, d = problem.shape
         bound, ridge = problem.loss.dual_box()
         curvature = np.empty(n)
-        _core.cd_loops.squared_norms(problem.rows, curvature)
+        loops = _core.cd_loops
+        loops.squared_norms(problem.rows, curvature)
         s = 1.0 if problem.augmented else 0.0
         if problem.free:  # as heavy as a typical row; with tiny prices enough to move b by 1
             s = math.sqrt(max(float(curvature.mean()), 1.0 / float(problem.price.sum())))
@@ -87,10 +80,7 @@ class DualCD(Solver):
             alpha = np.clip(control.alpha, 0.0, upper)
             w = problem.combine(alpha * problem.y)
         return DualCDState(
-            alpha=alpha,
-            upper=upper,
-            ridge=ridges,
-            curvature=curvature,
+            dual=loops.Dual(problem.y, curvature, upper, ridges, alpha),
             w=w,
             b=control.intercept if problem.free and control.alpha is not None else problem.offset,
             s=s,
@@ -112,15 +102,13 @@ class DualCD(Solver):
 
     def epoch(self, problem: Problem, state: DualCDState) -> None:
         """One pass over the active rows."""
-        n = state.alpha.size
         above = state.most if state.most > 0 else np.inf
         below = state.least if state.least < 0 else -np.inf
         ends = np.empty(2)
-        state.n_active = _core.cd_loops.epoch(
-            problem.rows, problem.y, state.curvature, state.upper, state.ridge, state.alpha,
-            state.w, state.constant, state.s, state.b, state.active, state.n_active,
-            above, below, state.seed, ends,
-        )  # fmt: skip
+        loops = _core.cd_loops
+        scope = loops.Scope(state.active, state.n_active, above, below, state.seed)
+        state.n_active = loops.epoch(problem.rows, state.dual, state.w, state.constant, state.s, state.b, scope, ends)
+        n = problem.shape[0]
         everything = state.n_active == n
         state.passes += 1
         state.most, state.least = (float(ends[0]), float(ends[1])) if np.isfinite(ends).all() else (0.0, 0.0)
@@ -140,18 +128,19 @@ class DualCD(Solver):
 
     def gap(self, problem: Problem, state: DualCDState) -> tuple[float, float]:
         # Rounding has drifted w from Σ α y x a little: start again from it.
-        state.w = problem.combine(state.alpha * problem.y)
-        state.constant[0] = state.s * float(state.alpha @ problem.y)
-        state.settled = state.threshold < 1e-13
+        alpha = state.dual.alpha
+        state.w = problem.combine(alpha * problem.y)
+        state.constant[0] = state.s * float(alpha @ problem.y)
+        state.ending = Status.STALLED if state.threshold < 1e-13 else None
         state.passes = 0
-        return certify(problem, state.w, state.intercept, state.alpha)
+        return certify(problem, state.w, state.intercept, alpha)
 
     def coefficients(self, problem: Problem, state: DualCDState) -> tuple[Array, float]:
         return state.w, state.intercept
 
     def finish(self, problem: Problem, state: DualCDState, solution: Solution) -> bool:
-        solution.coef, solution.alpha = state.w, state.alpha
+        solution.coef, solution.alpha = state.w, state.dual.alpha
         solution.intercept = state.intercept
-        if np.isfinite(state.upper).all():
-            solution.intercept = settled_intercept(problem, state.w, state.intercept, state.alpha)
+        if np.isfinite(state.dual.upper).all():
+            solution.intercept = settled_intercept(problem, state.w, state.intercept, state.dual.alpha)
         return solution.intercept != state.intercept

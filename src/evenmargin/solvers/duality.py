@@ -1,4 +1,4 @@
-"""Certificates: how far from the optimum can this be, and which intercept is best.
+"""Certificates: how far a solution can be from the optimum, and which intercept is best.
 
 For prices p, any α with 0 ≤ α_i/p_i in the domain of the conjugate (and
 Σ α_i y_i = 0 where the intercept is free) bounds the optimum from below:
@@ -64,7 +64,7 @@ def certify(problem: Problem, w: Floats, b: float, alpha: Array | None = None) -
 
 
 def settled_intercept(problem: Problem, w: Array, b: float, alpha: Array) -> float:
-    """A free intercept at its best for w, so that it depends on the data and not on the path.
+    """The best free intercept for w, so that it depends on the data and not on the path.
 
     Any row strictly inside its box determines it already; on large data, where
     the search would be felt, b is believed if there is one.
@@ -79,9 +79,8 @@ def settled_intercept(problem: Problem, w: Array, b: float, alpha: Array) -> flo
 def best_intercept(problem: Problem, scores: Array) -> float:
     """The b that minimises Σ price_i loss(y_i (scores_i + b)) for given x_i·w.
 
-    The derivative by b does not decrease for a convex loss: bracket its zero,
-    then bisect. Where it is zero over an interval (a hinge with no support
-    vector inside its box) the middle is taken, which depends on the data only.
+    The derivative by b does not decrease for a convex loss: bracket its zero, then bisect. Where it is zero over an
+    interval (a hinge with no support vector inside its box) the middle is taken, which depends on the data only.
     """
     y, one = problem.y.astype(np.float64), np.ones_like(scores)
 

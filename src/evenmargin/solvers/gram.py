@@ -1,32 +1,34 @@
-"""The kernel matrix of the training rows, in four ways of holding it.
+"""The kernel matrix of the training rows, and four ways to hold it.
 
-- `Whole`: all of it, in float64. For few rows, and for precomputed kernels.
-- `Cached`: rows that were asked for, as many as fit into a given memory. For
+- `WholeGram`: all of it, in float64. For few rows, and for precomputed kernels.
+- `CachedGram`: rows that were asked for, as many as fit into a given memory. For
   kernels that cost more to compute than to read: many columns, callables.
-- `Streamed`: nothing; tiles are computed when they are needed and forgotten.
-- `OnDevice`: the same, with rows and tiles on a device.
+- `StreamedGram`: nothing; tiles are computed when they are needed and forgotten.
+- `GramOnDevice`: the same, with rows and tiles on a device.
 
 All of them answer the same two questions: the block of a working set, and what a
-change of some coefficients does to the scores of all rows. `ridge` is added to
-the diagonal and `constant` to every entry.
+change of some coefficients does to the scores of all rows.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from .. import _core
 from .._device import arrays, products
 from .._util.threads import Workers
-from .._util.typing import Array, Index, MatrixLike
+from .._util.typing import Array, Floats, Index, MatrixLike
 from ..kernels import (
     RBF,
     Exponential,
     Function,
+    Kernel,
     Points,
     Precomputed,
     centre_of,
@@ -36,8 +38,7 @@ from ..kernels import (
     reach,
 )
 
-__all__ = ["Cached", "Gram", "OnDevice", "Streamed", "Whole", "hold"]
-
+__all__ = ["CachedGram", "Entries", "Gram", "GramOnDevice", "StreamedGram", "WholeGram", "hold"]
 
 # Rows up to which the whole matrix is computed, in float64.
 SMALL = 2048
@@ -47,26 +48,37 @@ _ROUNDING = 1.2e-7
 _WIDE = 192
 
 
+@dataclass(frozen=True)
+class Entries:
+    """What a kernel matrix is made of, and the threads that compute it."""
+
+    kernel: Kernel
+    X: MatrixLike
+    workers: Workers
+    constant: float = 0.0  # added to every entry
+    ridge: Array | None = None  # added to the diagonal
+
+
 class Gram(ABC):
     """The kernel matrix of n rows; see the module."""
 
     single = False  # whether products are computed in float32
     most = 2  # rows that a working set may have
 
-    def __init__(self, kernel: Any, X: MatrixLike, constant: float, ridge: Array | None, workers: Workers) -> None:
-        self.kernel, self.X, self.constant, self.workers = kernel, X, constant, workers
-        self.ridge = ridge
-        self.n = X.shape[0]
+    def __init__(self, entries: Entries) -> None:
+        self.kernel, self.X, self.workers = entries.kernel, entries.X, entries.workers
+        self.constant, self.ridge = entries.constant, entries.ridge
+        self.n = self.X.shape[0]
         with np.errstate(over="ignore", invalid="ignore"):
-            self.diagonal: Array = kernel.diagonal(X) + constant
+            self.diagonal: Array = self.kernel.diagonal(self.X) + self.constant
         if not np.isfinite(self.diagonal).all():
             raise ValueError(
                 "The kernel is not finite for some rows of X: scale the features, or choose a smaller degree."
             )
-        unit = arrays.ROUNDING if isinstance(X, arrays.Rows) else _ROUNDING
-        self.rounding = unit * _size(kernel, X, self.diagonal)
-        if ridge is not None:
-            self.diagonal = self.diagonal + ridge
+        unit = arrays.ROUNDING if isinstance(self.X, arrays.Rows) else _ROUNDING
+        self.rounding = unit * _size(self.kernel, self.X, self.diagonal)
+        if self.ridge is not None:
+            self.diagonal = self.diagonal + self.ridge
 
     @cached_property
     def largest(self) -> float:
@@ -84,11 +96,10 @@ class Gram(ABC):
 
     def dot(self, rows: Index, scale: Array) -> Array:
         """K[:, rows] · scale."""
-        out = self._dot(rows, scale)
-        return self._complete(out, slice(None), rows, scale)
+        return self._complete(self._dot(rows, scale), slice(None), rows, scale)
 
     def exact(self, wanted: Index, rows: Index, scale: Array) -> Array:
-        """K[wanted, rows] · scale in float64, whatever is held."""
+        """K[wanted, rows] · scale, always in float64."""
         return self._complete(self._exact(wanted, rows, scale), wanted, rows, scale)
 
     def _complete(self, out: Array, wanted: Index | slice, rows: Index, scale: Array) -> Array:
@@ -109,7 +120,7 @@ class Gram(ABC):
         return kernel_dot(self.kernel, A, B, scale, workers=self.workers)
 
     def widen(self) -> None:  # noqa: B027 (optional)
-        """From here on in float64."""
+        """Compute in float64 from now on."""
 
     @abstractmethod
     def _block(self, rows: Index) -> Array: ...
@@ -118,13 +129,12 @@ class Gram(ABC):
     def _dot(self, rows: Index, scale: Array) -> Array: ...
 
 
-class Whole(Gram):
-    """All of K, in float64 (a precomputed one as it is)."""
+class WholeGram(Gram):
+    """The whole matrix, in float64 (a precomputed one as it is)."""
 
-    def __init__(
-        self, kernel: Any, X: MatrixLike, constant: float, ridge: Array | None, workers: Workers, budget: int = 1 << 28
-    ) -> None:
-        super().__init__(kernel, X, constant, ridge, workers)
+    def __init__(self, entries: Entries, budget: int = 1 << 28) -> None:
+        super().__init__(entries)
+        kernel, X = self.kernel, self.X
         self.most = block_rows(budget)
         if isinstance(kernel, Precomputed):
             self.K = X
@@ -132,7 +142,7 @@ class Whole(Gram):
             self.K = kernel.matrix(X, X)
         else:
             points = prepared(kernel, X, np.float64, centre_of(kernel, X), budget=1 << 30)
-            self.K = kernel_matrix(kernel, points, points, workers=workers)
+            self.K = kernel_matrix(kernel, points, points, workers=self.workers)
 
     def block(self, rows: Index) -> Array:
         plain = not self.constant and self.ridge is None
@@ -150,20 +160,19 @@ class Whole(Gram):
         return self._dot(rows, scale)[wanted]
 
 
-class Streamed(Gram):
+class StreamedGram(Gram):
     """Tiles computed when needed: float32 at first, float64 once `widen` is called."""
 
-    def __init__(
-        self, kernel: Any, X: MatrixLike, constant: float, ridge: Array | None, workers: Workers, budget: int
-    ) -> None:
-        super().__init__(kernel, X, constant, ridge, workers)
+    def __init__(self, entries: Entries, budget: int) -> None:
+        super().__init__(entries)
         self.budget, self.single, self.most = budget, True, block_rows(2 * budget)
-        self.points = Points(kernel, X, np.float32, centre_of(kernel, X), budget)
+        self.points = prepared(self.kernel, self.X, np.float32, centre_of(self.kernel, self.X), budget)
 
     def widen(self) -> None:
         if self.single:
-            self.single = False
-            self.points = Points(self.kernel, self.X, np.float64, self.points.centre, self.budget)
+            self.single, centre = False, self.points.centre
+            del self.points  # its memory may be needed
+            self.points = prepared(self.kernel, self.X, np.float64, centre, self.budget)
 
     def _block(self, rows: Index) -> Array:
         own = Points(self.kernel, self.X[rows], np.float64, self.points.centre, budget=1 << 30)
@@ -174,25 +183,11 @@ class Streamed(Gram):
         return kernel_dot(self.kernel, self.points, others, scale, workers=self.workers, compiled=True)
 
 
-class OnDevice(Streamed):
+class GramOnDevice(StreamedGram):
     """Rows on a device: tiles are computed there, blocks and sums come to the host in float64.
 
-    Nothing of K is held: a round asks for some hundred columns, which cost less to
-    compute there than to keep.
+    Nothing of K is held: a round asks for some hundred columns, which cost less to compute there than to keep.
     """
-
-    def __init__(
-        self, kernel: Any, X: MatrixLike, constant: float, ridge: Array | None, workers: Workers, budget: int
-    ) -> None:
-        Gram.__init__(self, kernel, X, constant, ridge, workers)
-        self.single, self.most = True, block_rows(2 * budget)
-        self.points: Any = products.DevicePoints(kernel, X, np.float32, centre_of(kernel, X))
-
-    def widen(self) -> None:
-        if self.single:
-            self.single, centre = False, self.points.centre
-            del self.points  # its memory may be needed
-            self.points = products.DevicePoints(self.kernel, self.X, np.float64, centre)
 
     def _block(self, rows: Index) -> Array:
         own = self._wide(rows)
@@ -207,7 +202,7 @@ class OnDevice(Streamed):
     def _wide(self, rows: Index) -> products.DevicePoints:
         """These rows in float64."""
         if not self.single:
-            return self.points.take(rows)  # type: ignore[no-any-return]
+            return self.points.take(rows)
         return products.DevicePoints(self.kernel, self.X[rows], np.float64, self.points.centre)
 
     def _product(self, A: products.DevicePoints, B: products.DevicePoints, scale: Array) -> Array:
@@ -217,30 +212,25 @@ class OnDevice(Streamed):
         return np.asarray(arrays.fetch(products.dot(self.kernel, A, B, V)))
 
 
-class Cached(Gram):
+class CachedGram(Gram):
     """Rows of K that were asked for, in float32 at first, as many as `capacity` bytes hold."""
 
-    def __init__(
-        self, kernel: Any, X: MatrixLike, constant: float, ridge: Array | None, workers: Workers, capacity: int
-    ) -> None:
-        super().__init__(kernel, X, constant, ridge, workers)
-        self.capacity, self.budget = capacity, capacity // 2
-        self._open(np.float32 if not isinstance(kernel, Function) else np.float64)
+    def __init__(self, entries: Entries, capacity: int) -> None:
+        super().__init__(entries)
+        self.capacity = capacity
+        self._open(np.float64 if isinstance(self.kernel, Function) else np.float32)
 
-    def _open(self, dtype: Any) -> None:
+    def _open(self, dtype: DTypeLike) -> None:
         self.single = dtype == np.float32
-        self.store = np.empty((min(self.n, self.room(dtype)), self.n), dtype)
+        room = max(2, self.capacity // (self.n * np.dtype(dtype).itemsize))
+        self.store = np.empty((min(self.n, room), self.n), dtype)
         self.place = np.full(self.n, -1)  # where a row is stored
         self.owner = np.full(self.store.shape[0], -1)  # whose row a place holds
         self.used = np.zeros(self.store.shape[0], np.int64)  # when it was last asked for
         self.clock = 0
         self.most = min(block_rows(self.capacity), self.store.shape[0])
-        self.points: Points | None = None
         if not isinstance(self.kernel, Function):
-            self.points = Points(self.kernel, self.X, dtype, centre_of(self.kernel, self.X), self.budget)
-
-    def room(self, dtype: Any) -> int:
-        return max(2, self.capacity // (self.n * np.dtype(dtype).itemsize))
+            self.points = Points(self.kernel, self.X, dtype, centre_of(self.kernel, self.X), self.capacity // 2)
 
     def widen(self) -> None:
         if self.single:
@@ -259,7 +249,7 @@ class Cached(Gram):
         return out
 
     def _fetch(self, rows: Index) -> None:
-        """Have these rows in the store, in place of those not asked for the longest."""
+        """Load these rows into the store, in place of the least recently used ones."""
         self.clock += 1
         here = self.place[rows] >= 0
         self.used[self.place[rows[here]]] = self.clock
@@ -270,7 +260,7 @@ class Cached(Gram):
         gone = self.owner[slots]
         self.place[gone[gone >= 0]] = -1
         self.owner[slots], self.place[missing], self.used[slots] = missing, slots, self.clock
-        if self.points is None:
+        if isinstance(self.kernel, Function):
             self.store[slots] = self.kernel.matrix(self.X[missing], self.X)
             return
         points = self.points
@@ -288,47 +278,41 @@ class Cached(Gram):
             self.workers.each(task, range(0, self.n, step))
 
 
-def hold(
-    kernel: Any, X: MatrixLike, constant: float, ridge: Array | None, workers: Workers, cache_size: float, most: int
-) -> Gram:
-    """The way to hold K that suits its size and its cost.
-
-    cache_size : megabytes
-    most : rows of a working set; a cache must hold some sets
-    """
-    n, bytes_, away = X.shape[0], int(cache_size * 1e6), isinstance(X, arrays.Rows)
+def hold(entries: Entries, cache_size: float, most: int) -> Gram:
+    """Choose how to hold K: by its size, its cost, the megabytes of the cache, and the rows of a working set."""
+    kernel, X, bytes_ = entries.kernel, entries.X, int(cache_size * 1e6)
+    n, away = X.shape[0], isinstance(X, arrays.Rows)
     if not (away or isinstance(kernel, Precomputed)) and bytes_ < 2 * 8 * n:
         raise ValueError(
             f"cache_size={cache_size:g} MB does not hold two rows of the kernel matrix of {n} rows: "
             f"give it at least {16e-6 * n:.2g} (200 is the default)."
         )
     if isinstance(kernel, Precomputed) or (n <= SMALL and n <= block_rows(bytes_)):
-        return Whole(kernel, X, constant, ridge, workers, bytes_)
+        return WholeGram(entries, bytes_)
     if away:
-        return OnDevice(kernel, X, constant, ridge, workers, bytes_ // 4)
+        return GramOnDevice(entries, bytes_ // 4)
     capacity = bytes_ // 2
     if isinstance(kernel, Function) or (X.shape[1] > _WIDE and capacity >= 2 * min(most, n // 4) * n * 4):
-        return Cached(kernel, X, constant, ridge, workers, capacity)
-    return Streamed(kernel, X, constant, ridge, workers, bytes_ // 4)
+        return CachedGram(entries, capacity)  # with room for some working sets
+    return StreamedGram(entries, bytes_ // 4)
 
 
-def _size(kernel: Any, X: MatrixLike, diagonal: Array) -> float:
-    """What the errors of float32 kernel values are in proportion to."""
+def _size(kernel: Kernel, X: MatrixLike, diagonal: Array) -> float:
+    """The scale that errors of float32 kernel values are proportional to."""
     if isinstance(kernel, Exponential):
         return _ROUNDING**-0.5  # the root of a distance that is rounded
     if not isinstance(kernel, RBF):
         return float(np.abs(diagonal).max())
     some = X[:: max(1, X.shape[0] // 2000)]
-    centre = centre_of(kernel, X)
-    return 1.0 + 2.0 * reach(kernel, some, centre, np.mean)
+    return 1.0 + 2.0 * reach(kernel, some, centre_of(kernel, X), np.mean)
 
 
 def block_rows(budget: int) -> int:
-    """Rows of a working set whose block, with two copies of it, takes so many bytes."""
+    """How many rows a working set may have, if its block and two copies of it are to fit into these bytes."""
     return int(min(4096, max(2, (budget / 24) ** 0.5)))
 
 
-def _sum_rows(K: Any, rows: Index, scale: Array, workers: Workers) -> Array:
+def _sum_rows(K: Floats, rows: Index, scale: Array, workers: Workers) -> Array:
     out = np.zeros(K.shape[1])
     step = 4096
 
@@ -339,7 +323,7 @@ def _sum_rows(K: Any, rows: Index, scale: Array, workers: Workers) -> Array:
     return out
 
 
-def _gather(K: Any, rows: Index, columns: Index, workers: Workers) -> Array:
+def _gather(K: Floats, rows: Index, columns: Index, workers: Workers) -> Array:
     out = np.empty((rows.size, columns.size))
 
     def task(i: int) -> None:

@@ -1,9 +1,8 @@
 """Smooth losses with a kernel, exactly: a linear machine on the columns of K's Cholesky factor.
 
-With K = L Lᵀ the machine f = Σ β_j K(x_j, ·) + b has the scores L u, u = Lᵀβ, and
-‖f‖² = ‖u‖². So the problem of the representer coefficients β is the linear one with
-the rows of L in place of those of X, and `lbfgs.py` solves it. The factor is
-pivoted and ends where K has no more to add, so K may be singular.
+With K = L Lᵀ the machine f = Σ β_j K(x_j, ·) + b has the scores L u, u = Lᵀβ, and ‖f‖² = ‖u‖². So the problem of the
+representer coefficients β is the linear one with the rows of L in place of those of X, and `lbfgs.py` solves it. The
+factor is pivoted and ends where K has no more to add, so K may be singular.
 
 At the optimum β_i = −price_i · slope_i · y_i. These are returned, with a
 correction on the pivot rows that makes up for what is left of the gradient.
@@ -12,7 +11,6 @@ correction on the pivot rows that makes up for what is left of the gradient.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
@@ -21,9 +19,9 @@ from .._util.typing import Array, Floats, Index
 from ..kernels import Precomputed
 from ..losses import slopes
 from ..problem import KernelProblem, Problem, Solution
-from .base import Control, Solver, State, require, whole
-from .gram import Whole
-from .lbfgs import Lbfgs
+from .base import Control, State
+from .gram import Entries, WholeGram
+from .lbfgs import Lbfgs, LbfgsOptions, LbfgsState
 
 # Rows up to which K and its factor are held: 3 GB each.
 MOST_ROWS = 20_000
@@ -32,13 +30,13 @@ MOST_ROWS = 20_000
 @dataclass
 class KernelLbfgsState(State):
     linear: Problem
-    inner: Any
+    inner: LbfgsState
     pivots: Index
     triangle: Array  # the pivot rows of L
 
 
 @dataclass(frozen=True)
-class KernelLbfgs(Solver):
+class KernelLbfgs(LbfgsOptions):
     """L-BFGS on the representer coefficients; see the module.
 
     Parameters
@@ -47,24 +45,13 @@ class KernelLbfgs(Solver):
         Pairs of steps and gradients that are kept.
     """
 
-    memory: int = 20
-
-    def __post_init__(self) -> None:
-        require(self, memory=(whole(self.memory, 1), "a whole number from 1"))
-
-    name = "lbfgs"
-    unit = "L-BFGS step"
     kernel = True
-    needs = ("curvature",)
 
     @property
     def _linear(self) -> Lbfgs:
         return Lbfgs(self.memory)
 
-    def default_max_iter(self, problem: KernelProblem) -> int:  # type: ignore[override]
-        return 10_000
-
-    def init(self, problem: KernelProblem, control: Control) -> KernelLbfgsState:  # type: ignore[override]
+    def init(self, problem: KernelProblem, control: Control) -> KernelLbfgsState:
         n = problem.shape[0]
         if n > MOST_ROWS:
             raise ValueError(
@@ -75,7 +62,7 @@ class KernelLbfgs(Solver):
             raise ValueError(
                 "solver='lbfgs' needs a positive definite kernel: use solver='sgd', or 'smo' with a hinge."
             )
-        K = Whole(problem.kernel, problem.X, 0.0, None, problem.workers).K
+        K = WholeGram(Entries(problem.kernel, problem.X, problem.workers)).K
         if isinstance(problem.kernel, Precomputed):
             K = np.array(K, dtype=np.float64, order="C")  # it is the user's own, and will be overwritten
         L, pivots = pivoted_cholesky(K)
@@ -85,18 +72,18 @@ class KernelLbfgs(Solver):
             start.coef, start.intercept = L.T @ control.coef, control.intercept
         return KernelLbfgsState(linear, self._linear.init(linear, start), pivots, L[pivots])
 
-    def step(self, problem: KernelProblem, state: KernelLbfgsState, limit: int) -> int:  # type: ignore[override]
+    def step(self, problem: KernelProblem, state: KernelLbfgsState, limit: int) -> int:
         done = self._linear.step(state.linear, state.inner, limit)
-        state.due, state.settled, state.stationary = state.inner.due, state.inner.settled, state.inner.stationary
+        state.due, state.ending = state.inner.due, state.inner.ending
         return done
 
-    def gap(self, problem: KernelProblem, state: KernelLbfgsState) -> tuple[float, float]:  # type: ignore[override]
+    def gap(self, problem: KernelProblem, state: KernelLbfgsState) -> tuple[float, float]:
         return self._linear.gap(state.linear, state.inner)
 
-    def coefficients(self, problem: KernelProblem, state: KernelLbfgsState) -> tuple[Array, float]:  # type: ignore[override]
+    def coefficients(self, problem: KernelProblem, state: KernelLbfgsState) -> tuple[Array, float]:
         return self._represented(state, *self._linear.coefficients(state.linear, state.inner))
 
-    def finish(self, problem: KernelProblem, state: KernelLbfgsState, solution: Solution) -> bool:  # type: ignore[override]
+    def finish(self, problem: KernelProblem, state: KernelLbfgsState, solution: Solution) -> bool:
         moved = self._linear.finish(state.linear, state.inner, solution)
         solution.coef, solution.intercept = self._represented(state, solution.coef, solution.intercept)
         return moved or not np.isfinite(solution.objective)

@@ -5,15 +5,13 @@ The rule is that of `pegasos.py`, for w = Σ β_j φ(x_j). At step t = 1, 2, …
     draw row i;  score = Σ_j c_j K(x_j, x_i) / (t − 1), 0 at t = 1
     c_i ← c_i − (price_i / frequency_i) · slope · y_i,   and  β = c / t.
 
-The rows of the next B steps are known before they are taken. So their scores
-against all that was drawn before come from one tile of K at a time, by a matrix
-product; only the B steps among themselves are sequential, on a B × B tile. The
-iterates are those of one step after another. Rows on a device stay there: per
-block, B scores and the B × B tile come down, and B coefficients go up.
+The rows of the next B steps are known before they are taken. So their scores against all that was drawn before come
+from one tile of K at a time, by a matrix product; only the B steps among themselves are sequential, on a B × B tile.
+The iterates are those of one step after another. Rows on a device stay there: per block, B scores and the B × B tile
+come down, and B coefficients go up.
 
-Lu and Zhou for the hinge and the log loss with class-size weights; Sun for
-class-balanced sampling with a given bias; the kernel algorithm of the Blinex
-paper, whose constant here is that of its objective.
+Lu and Zhou for the hinge and the log loss with class-size weights; Sun for class-balanced sampling with a given bias;
+the kernel algorithm of the Blinex paper, whose constant here is that of its objective.
 """
 
 from __future__ import annotations
@@ -29,11 +27,11 @@ from .. import _core
 from .._device import arrays, products
 from .._util.typing import Array, Floats, Index, MatrixLike
 from ..kernels import Function, Points, Precomputed, centre_of
-from ..problem import KernelProblem, Solution
-from .base import Control, Solver, State
+from ..problem import KernelProblem
+from .base import Control, State
 from .duality import best_intercept
 from .gram import SMALL
-from .pegasos import bias_mode, safe_radius
+from .pegasos import StepsOverT, bias_mode, safe_radius
 
 BLOCK, BLOCK_THERE = 512, 1024  # steps that are taken from one tile, on the host and on a device
 LOOK, LOOK_THERE = 500_000_000, 100_000_000_000  # kernel values that a look at all rows may cost: about a second
@@ -46,14 +44,13 @@ class KernelSGDState(State):
     coef: Array  # c, up to the scale in `tally`
     tally: Array
     pull: Array  # y · price / frequency
-    rate: float
-    radius: float
+    rule: Any  # of `_core.sgd_loops`
     take: Callable[[int], Index]
-    drawn: Drawn
+    drawn: DrawnRows
 
 
 @dataclass(frozen=True)
-class KernelSGD(Solver):
+class KernelSGD(StepsOverT):
     """Blocked kernel SGD; see the module.
 
     Parameters
@@ -68,18 +65,15 @@ class KernelSGD(Solver):
     best_b: bool = True
 
     name = "sgd"
-    unit = "step"
     kernel = True
-    exact = False
-    needs = ("slope",)
 
-    def default_max_iter(self, problem: KernelProblem) -> int:  # type: ignore[override]
+    def default_max_iter(self, problem: KernelProblem) -> int:
         return min(max(10_000, 5 * problem.shape[0]), 100_000)
 
-    def init(self, problem: KernelProblem, control: Control) -> KernelSGDState:  # type: ignore[override]
+    def init(self, problem: KernelProblem, control: Control) -> KernelSGDState:
         loops, n = _core.sgd_loops, problem.shape[0]
         tally = np.zeros(loops.TALLY)
-        tally[_core.kernel_sgd_loops.SCALE] = 1.0
+        tally[loops.SCALE] = 1.0
         tally[loops.BIAS] = problem.offset
         coef, drawn = np.zeros(n), _drawn(problem)
         if control.coef is not None and control.steps:
@@ -97,20 +91,17 @@ class KernelSGD(Solver):
             coef=coef,
             tally=tally,
             pull=problem.y * (problem.price / frequency),
-            rate=1.0 / problem.total_price,
-            radius=radius,
+            rule=loops.Rule(bias_mode(problem), 1.0 / problem.total_price, radius),
             take=control.sampling.stream(problem.y, np.random.default_rng([control.seed, control.steps])),
             drawn=drawn,
         )
 
-    def step(self, problem: KernelProblem, state: KernelSGDState, limit: int) -> int:  # type: ignore[override]
+    def step(self, problem: KernelProblem, state: KernelSGDState, limit: int) -> int:
         order = state.take(min(limit, state.drawn.block))
         scores, K = state.drawn.against(order, state.coef)
         added = np.empty(order.size)
-        folded = _core.kernel_sgd_loops.steps(
-            K, scores, state.pull[order], problem.loss, state.t, state.tally, bias_mode(problem), state.rate,
-            state.radius, added,
-        )  # fmt: skip
+        block = K, scores, state.pull[order], problem.loss
+        folded = _core.sgd_loops.kernel_steps(*block, state.t, state.tally, state.rule, added)
         if folded != 1.0:
             state.coef *= folded
         np.add.at(state.coef, order, added)
@@ -118,35 +109,27 @@ class KernelSGD(Solver):
         state.t += order.size
         return int(order.size)
 
-    def coefficients(self, problem: KernelProblem, state: KernelSGDState) -> tuple[Array, float]:  # type: ignore[override]
+    def coefficients(self, problem: KernelProblem, state: KernelSGDState) -> tuple[Array, float]:
         loops, t = _core.sgd_loops, max(state.t, 1)
         b = state.tally[loops.BIAS] / (t if problem.augmented else 1.0)
-        return state.coef * (state.tally[_core.kernel_sgd_loops.SCALE] / t), float(b)
+        return state.coef * (state.tally[loops.SCALE] / t), float(b)
 
-    def finish(self, problem: KernelProblem, state: KernelSGDState, solution: Solution) -> bool:  # type: ignore[override]
-        beta, b = self.coefficients(problem, state)
-        solution.coef, solution.intercept = beta, self.refine(problem, beta, b)
-        return True
-
-    def refine(self, problem: KernelProblem, w: Floats, b: float) -> float:  # type: ignore[override]
-        """A free intercept at its best value for the final w."""
-        if not (self.best_b and problem.free and hasattr(problem.loss, "conjugate")):
-            return b
+    def _best_intercept(self, problem: KernelProblem, w: Floats) -> float:
         n, support = problem.shape[0], max(1, int(np.count_nonzero(w)))
         if n * support <= look(problem.X):
-            return best_intercept(problem, problem.scores(w, 0.0))
+            return super()._best_intercept(problem, w)
         some = slice(0, None, int(np.ceil(10.0 * n * support / look(problem.X))))  # all would cost more than the fit
         sample = replace(problem, X=problem.X[some], y=problem.y[some], price=problem.price[some])
         return best_intercept(sample, problem.scores_of(sample.X, w).astype(np.float64))
 
 
 def look(X: MatrixLike) -> int:
-    """Kernel values that a look at all rows may cost, where the rows are."""
+    """How many kernel values may be computed to measure something on all rows, on the device of X."""
     return LOOK_THERE if isinstance(X, arrays.Rows) else LOOK
 
 
-class Drawn(ABC):
-    """The rows drawn so far that have a coefficient, in the order in which they got it.
+class DrawnRows(ABC):
+    """The rows drawn so far, in the order in which they got a coefficient.
 
     A block must not cost what grows with their number, beside the products: memory
     for them is doubled when it is full, and only what a block has changed is written.
@@ -160,7 +143,7 @@ class Drawn(ABC):
         self.rows = np.empty(0, np.intp)  # which row stands there
 
     def note(self, order: Index, added: Array, coef: Array, folded: float) -> None:
-        """A block has added to the coefficients of its rows, which are now `coef`; all others were multiplied."""
+        """Record a block, which has added to coefficients of its rows, now `coef`, and multiplied all others."""
         moved = np.unique(order[added != 0.0])
         new = moved[self.place[moved] < 0]
         start, self.count = self.count, self.count + new.size
@@ -182,23 +165,23 @@ class Drawn(ABC):
         """Σ_j c_j K(x_j, x_i) for the rows of a block, and K among them."""
 
     def _reserve(self, room: int, held: int) -> None:  # noqa: B027 (optional)
-        """Room for so many rows; those held are kept."""
+        """Make room for more rows, and keep those held."""
 
     def _append(self, new: Index, start: int) -> None:  # noqa: B027 (optional)
-        """Make new rows ready, from this place on."""
+        """Prepare new rows, from this place on."""
 
     def _write(self, places: Index, values: Array) -> None:  # noqa: B027 (optional)
-        """Coefficients at these places."""
+        """Set the coefficients at these places."""
 
 
-def _drawn(problem: KernelProblem) -> Drawn:
+def _drawn(problem: KernelProblem) -> DrawnRows:
     if isinstance(problem.kernel, Precomputed | Function):
-        return DrawnPlain(problem)
-    return DrawnOnDevice(problem) if isinstance(problem.X, arrays.Rows) else DrawnOnHost(problem)
+        return PlainDrawnRows(problem)
+    return DrawnRowsOnDevice(problem) if isinstance(problem.X, arrays.Rows) else DrawnRowsOnHost(problem)
 
 
-class DrawnPlain(Drawn):
-    """With a kernel that is a matrix or a function, nothing is made ready."""
+class PlainDrawnRows(DrawnRows):
+    """For a kernel that is a matrix or a function: there is nothing to prepare."""
 
     def against(self, order: Index, coef: Array) -> tuple[Array, Any]:
         X, kernel, past = self.problem.X, self.problem.kernel, self.rows[: self.count]
@@ -210,7 +193,7 @@ class DrawnPlain(Drawn):
         return scores, kernel.matrix(own, own)
 
 
-class DrawnOnHost(Drawn):
+class DrawnRowsOnHost(DrawnRows):
     """Right sides of the rows, where they are dense, and their coefficients in the dtype of X."""
 
     def __init__(self, problem: KernelProblem) -> None:
@@ -254,8 +237,8 @@ class DrawnOnHost(Drawn):
         return parts.sum(axis=0), own
 
 
-class DrawnOnDevice(Drawn):
-    """The rows made ready a second time, in their order, and their coefficients in float32; both on the device.
+class DrawnRowsOnDevice(DrawnRows):
+    """Prepared rows in the order drawn, and their coefficients in float32, both on the device.
 
     Coefficients go up from those in float64, so that nothing drifts.
     """
@@ -294,6 +277,6 @@ class DrawnOnDevice(Drawn):
 
 
 def _larger(old: Any, held: int, new: Any) -> Any:
-    """The new array with what the old one holds."""
+    """The new array, with the first `held` entries of the old one."""
     new[:held] = old[:held]
     return new

@@ -1,10 +1,8 @@
 """L-BFGS for the smooth losses: log, squared hinge, Blinex.
 
-Minimises F(w, b) = 1/2 ‖w‖² + Σ price_i · loss(y_i (x_i·w + b)) with scipy's
-L-BFGS-B, in variables scaled by the square root of F's diagonal curvature, so
-that columns of very different size do not slow it down. One pass over X gives
-value and gradient. Blinex is not convex: a stationary point is found from
-w = 0, and no gap is reported.
+Minimises F(w, b) = 1/2 ‖w‖² + Σ price_i · loss(y_i (x_i·w + b)) with scipy's L-BFGS-B, in variables scaled by the
+square root of F's diagonal curvature, so that columns of very different size do not slow it down. One pass over X gives
+value and gradient. Blinex is not convex: a stationary point is found from w = 0, and no gap is reported.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from scipy.sparse import issparse
 from .. import _core
 from .._util.typing import Array
 from ..problem import Problem, Solution, Status
-from .base import Control, Solver, State, require, whole
+from .base import AnyProblem, Control, Solver, State, require, whole
 from .newton import polish, start_at, worth_polishing
 
 
@@ -30,7 +28,24 @@ class LbfgsState(State):
 
 
 @dataclass(frozen=True)
-class Lbfgs(Solver):
+class LbfgsOptions(Solver):
+    """The options of L-BFGS, with or without a kernel."""
+
+    memory: int = 20
+
+    def __post_init__(self) -> None:
+        require(self, memory=(whole(self.memory, 1), "a whole number of at least 1"))
+
+    name = "lbfgs"
+    unit = "L-BFGS step"
+    needs = ("curvature",)
+
+    def default_max_iter(self, problem: AnyProblem) -> int:
+        return 10_000
+
+
+@dataclass(frozen=True)
+class Lbfgs(LbfgsOptions):
     """L-BFGS; see the module.
 
     Parameters
@@ -38,18 +53,6 @@ class Lbfgs(Solver):
     memory : int, default=20
         Pairs of steps and gradients that are kept.
     """
-
-    memory: int = 20
-
-    def __post_init__(self) -> None:
-        require(self, memory=(whole(self.memory, 1), "a whole number from 1"))
-
-    name = "lbfgs"
-    unit = "L-BFGS step"
-    needs = ("curvature",)
-
-    def default_max_iter(self, problem: Problem) -> int:
-        return 10_000
 
     def init(self, problem: Problem, control: Control) -> LbfgsState:
         scale = np.sqrt(self._diagonal(problem))
@@ -60,7 +63,7 @@ class Lbfgs(Solver):
         return LbfgsState(u=start * scale, scale=scale, tol=control.tol)
 
     def step(self, problem: Problem, state: LbfgsState, limit: int) -> int:
-        """Up to 100 iterations, fewer when the gradient is small enough."""
+        """Take up to 100 iterations, fewer when the gradient is small enough."""
         total, most = float(problem.price.sum()), min(limit, 100)
         seen: dict[bytes, Array] = {}  # the last gradients, by where: scipy's callback is not given them
 
@@ -89,15 +92,17 @@ class Lbfgs(Solver):
         done = small(result.x, float(result.fun))
         if done:
             state.tol *= 0.01  # should the gap not be reached yet
-        state.stationary = done and not hasattr(problem.loss, "conjugate")
-        state.settled = state.stationary or (result.nit < most and not done)
+        if done:
+            state.ending = None if hasattr(problem.loss, "conjugate") else Status.STATIONARY
+        else:
+            state.ending = Status.STALLED if result.nit < most else None
         return max(1, int(result.nit))
 
     def coefficients(self, problem: Problem, state: LbfgsState) -> tuple[Array, float]:
         return self._split(problem, state.u / state.scale)
 
     def finish(self, problem: Problem, state: LbfgsState, solution: Solution) -> bool:
-        """Where it costs little, Newton steps for the digits that differences of F cannot show."""
+        """Fill in the solution; where it costs little, add Newton steps for digits that L-BFGS cannot reach."""
         w, b = solution.coef, solution.intercept = self.coefficients(problem, state)
         if not worth_polishing(problem, solution) or problem.shape[1] > 1_000:
             return False
@@ -119,24 +124,19 @@ class Lbfgs(Solver):
         w, b = self._split(problem, x)
         gradient = np.zeros_like(x)
         gradient[: w.size] = w
-        loops = _core.objective_loops
-        total, by_b = loops.value_and_gradient(
-            problem.rows, problem.y, problem.price, problem.loss, w, b, gradient[: w.size]
-        )
+        pieces = problem.rows, problem.y, problem.price, problem.loss
+        total, by_b = _core.loss_loops.value_and_gradient(*pieces, w, b, gradient[: w.size])
         if x.size > w.size:
             gradient[-1] = by_b + (b if problem.augmented else 0.0)
         return problem.penalty(w, b) + total, gradient
 
     def _small(self, problem: Problem, state: LbfgsState, value: float, gradient: Array, x: Array) -> bool:
-        return self._residual(problem, gradient, x) <= 0.1 * state.tol * abs(value)
-
-    def _residual(self, problem: Problem, gradient: Array, x: Array) -> float:
-        """The gap that a gradient implies: 1/2 ‖∂F/∂w‖² + (1 + |b|) |∂F/∂b|."""
+        """Whether the gap that the gradient implies is small: 1/2 ‖∂F/∂w‖² + (1 + |b|) |∂F/∂b|."""
         d = problem.shape[1]
         residual = 0.5 * float(gradient[:d] @ gradient[:d])
         if problem.learned:
             residual += abs(float(gradient[d])) * (1.0 + abs(float(x[d])))
-        return residual
+        return residual <= 0.1 * state.tol * abs(value)
 
     def _diagonal(self, problem: Problem) -> Array:
         """1 + Σ price_i x_ij²: the curvature of F by each coefficient, up to a factor."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,13 +28,8 @@ from .base import CHUNK, DRAWS, Control, Solver, State, real, require, whole
 
 @dataclass
 class NesterovState(State):
-    w: Floats
-    velocity: Floats
-    ahead: Floats
-    gradient: Floats
-    bias: Array  # (b, its velocity)
-    rate: Array  # (η,)
-    decay: float
+    motion: Any  # of `_core.nesterov_loops`
+    schedule: Any
     gain: Array
     take: Callable[[int], Index]
     t: int = 0
@@ -49,8 +44,7 @@ class Nesterov(Solver):
     batch_size : int, default=32
     momentum : float, default=0.9
     eta0 : float or None, default=None
-        First rate. None takes it from the data: one over the
-        curvature that a row of typical length and price gives.
+        First rate. None takes it from the data: one over the curvature that a row of typical length and price gives.
     decay : float or None, default=None
         k of the rate η₀ e^{−kt}. None ends at a hundredth of η₀.
     schedule : {"exponential", "compound"}, default="exponential"
@@ -66,10 +60,10 @@ class Nesterov(Solver):
     def __post_init__(self) -> None:
         require(
             self,
-            batch_size=(whole(self.batch_size, 1), "a whole number from 1"),
-            momentum=(real(self.momentum, 0.0, 1.0), "a number from 0, below 1"),
+            batch_size=(whole(self.batch_size, 1), "a whole number of at least 1"),
+            momentum=(real(self.momentum, 0.0, 1.0), "a number of at least 0 and below 1"),
             eta0=(self.eta0 is None or (real(self.eta0, 0.0) and self.eta0 > 0), "a number above 0, or None"),
-            decay=(self.decay is None or real(self.decay, 0.0), "a number from 0, or None"),
+            decay=(self.decay is None or real(self.decay, 0.0), "a number of at least 0, or None"),
             schedule=(self.schedule in ("exponential", "compound"), "'exponential' or 'compound'"),
         )
 
@@ -82,37 +76,36 @@ class Nesterov(Solver):
         return max(5_000, 20 * problem.shape[0] // self.batch_size)
 
     def init(self, problem: Problem, control: Control) -> NesterovState:
-        d, dtype = problem.shape[1], problem.X.dtype
+        loops, d, dtype = _core.nesterov_loops, problem.shape[1], problem.X.dtype
         budget = control.max_iter or self.default_max_iter(problem)
         w, b = np.zeros(d, dtype), problem.offset
         if control.coef is not None:
             w, b = control.coef.astype(dtype), control.intercept
+        rate = self._first_rate(problem) if self.eta0 is None else self.eta0
         return NesterovState(
-            w=w,
-            velocity=np.zeros(d, dtype),
-            ahead=np.empty(d, dtype),
-            gradient=np.empty(d, dtype),
-            bias=np.array([b, 0.0]),
-            rate=np.array([self._first_rate(problem) if self.eta0 is None else self.eta0]),
-            decay=math.log(100.0) / budget if self.decay is None else self.decay,
+            motion=loops.Motion(w, *np.zeros((3, d), dtype), np.array([b, 0.0]), np.array([rate])),
+            schedule=loops.Schedule(
+                batch=self.batch_size,
+                learn_bias=problem.learned,
+                bias_penalty=float(problem.augmented),
+                momentum=self.momentum,
+                decay=math.log(100.0) / budget if self.decay is None else self.decay,
+                compound=self.schedule == "compound",
+            ),
             gain=problem.price / control.sampling.frequency(problem.y),
             take=control.sampling.stream(problem.y, np.random.default_rng(control.seed)),
         )
 
     def step(self, problem: Problem, state: NesterovState, limit: int) -> int:
-        per_step = self.batch_size * (problem.size / problem.shape[0] + 10.0) + 4 * state.w.size
+        per_step = self.batch_size * (problem.size / problem.shape[0] + 10.0) + 4 * problem.shape[1]
         count = max(1, min(limit, int(CHUNK / per_step), DRAWS // self.batch_size))
-        _core.nesterov_loops.steps(
-            problem.rows, problem.y, state.gain, problem.loss, state.take(count * self.batch_size),
-            self.batch_size, state.t, state.w, state.velocity, state.ahead, state.gradient, state.bias,
-            state.rate, problem.learned, 1.0 if problem.augmented else 0.0,
-            self.momentum, state.decay, self.schedule == "compound",
-        )  # fmt: skip
+        order, rows = state.take(count * self.batch_size), (problem.rows, problem.y, state.gain, problem.loss)
+        _core.nesterov_loops.steps(*rows, order, state.t, state.motion, state.schedule)
         state.t += count
         return count
 
     def coefficients(self, problem: Problem, state: NesterovState) -> tuple[Floats, float]:
-        return state.w, float(state.bias[0])
+        return state.motion.w, float(state.motion.bias[0])
 
     def _first_rate(self, problem: Problem) -> float:
         n = problem.shape[0]

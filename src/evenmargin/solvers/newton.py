@@ -1,18 +1,15 @@
-"""Newton's method on the rows in play, exact for every convex loss.
+"""Newton's method on the rows near the margin, exact for every convex loss.
 
 Given prices p, it minimises Φ(w, b) = 1/2 ‖w‖² + Σ ψ_i(y_i (x_i·w + b)).
 
 - Squared hinge and log: ψ_i = p_i · loss. Each step solves (I + Xᵀ diag(ψ'') X)
   for the direction; only rows with curvature enter.
 - Hinge: the loss has no curvature, so ψ_i is its augmented Lagrangian with
-  multiplier α_i: ψ_i' = −clip(α_i + κ p_i (1 − m_i), 0, p_i). When the step for
-  the present α has converged, α takes the clipped value and κ grows; the
-  minimisers converge to the exact optimum superlinearly, and the rows with
-  curvature shrink to the support vectors strictly inside their box.
-  (Rockafellar 1976 for the outer loop; Yan and Li 2020 for SVMs.)
-  A few passes of dual coordinate descent give the first α. Once few rows are
-  within reach of the margin, the others are frozen at their bound and their
-  pull is a constant; the certificate always looks at all rows.
+  multiplier α_i: ψ_i' = −clip(α_i + κ p_i (1 − m_i), 0, p_i). When the step for the present α has converged, α takes
+  the clipped value and κ grows; the minimisers converge to the exact optimum superlinearly, and the rows with curvature
+  shrink to the support vectors strictly inside their box. (Rockafellar 1976 for the outer loop; Yan and Li 2020 for
+  SVMs.) A few passes of dual coordinate descent give the first α. Once few rows are within reach of the margin, the
+  others are frozen at their bound and their pull is a constant; the certificate always looks at all rows.
 
 The cost of a step is n·d for the scores and (rows in play)·d² for the matrix, so
 this is for d up to about a thousand; a line search needs no pass over X.
@@ -31,7 +28,7 @@ from scipy.sparse import issparse
 from .. import _core
 from .._util.typing import Array, Index
 from ..losses import Hinge, slopes
-from ..problem import Problem, Solution, Status
+from ..problem import Problem, Solution, Status, WithIntercept
 from .base import CHUNK, Control, Solver, State, require, whole
 from .dual_cd import DualCD
 from .duality import SMALL, certify, settled_intercept
@@ -47,7 +44,7 @@ _TILE = 256  # rows of X copied at a time for the matrix
 
 @dataclass
 class Part:
-    """The rows that a step looks at, and the constant pull of all others."""
+    """The rows that a step is computed from, and the constant pull of all others."""
 
     problem: Problem
     rows: Index | slice
@@ -60,8 +57,8 @@ class Part:
         return not isinstance(self.rows, slice)
 
 
-class Look(NamedTuple):
-    """What a pass over the scores of a part shows."""
+class Derivatives(NamedTuple):
+    """The derivatives of ψ for each row of a part, with two sums over its rows."""
 
     first: Array  # ψ' by the margin
     second: Array  # ψ''
@@ -82,7 +79,7 @@ class NewtonState(State):
     drift: float = 0.0  # bound on how far a margin has moved since then
     reach: float = 0.0  # the longest row
     small: bool = False  # the last step was at the limit of rounding
-    look: Look | None = None  # at the present point, if it has been taken
+    derivatives: Derivatives | None = None  # at the present point, if they have been taken
 
 
 @dataclass(frozen=True)
@@ -98,7 +95,7 @@ class Newton(Solver):
     warm_epochs: int = 6
 
     def __post_init__(self) -> None:
-        require(self, warm_epochs=(whole(self.warm_epochs, 0), "a whole number from 0"))
+        require(self, warm_epochs=(whole(self.warm_epochs, 0), "a whole number of at least 0"))
 
     name = "newton"
     unit = "Newton step"
@@ -118,31 +115,31 @@ class Newton(Solver):
             for _ in range(self.warm_epochs):
                 descent.epoch(problem, start)
             kappa = _KAPPA / float(np.clip(start.measured, 1e-3, 10.0))
-            state = start_at(problem, start.w, start.intercept, start.alpha, kappa, control.tol)
-            state.reach = float(np.sqrt(start.curvature.max()))
+            state = start_at(problem, start.w, start.intercept, start.dual.alpha, kappa, control.tol)
+            state.reach = float(np.sqrt(start.dual.curvature.max()))
             return state
         if control.coef is not None:
             w, b = control.coef.astype(np.float64), float(control.intercept)
         return start_at(problem, w, b, np.zeros(problem.shape[0]), 0.0, control.tol)
 
     def step(self, problem: Problem, state: NewtonState, limit: int) -> int:
-        """One Newton step; where the last one has converged, new multipliers first."""
+        """Take one Newton step, after updating the multipliers if the last steps have converged."""
         state.due = False
-        look = state.look or self._look(state)
-        gradient = self._gradient(state, look.first)
+        now = state.derivatives or self._derivatives(state)
+        gradient = self._gradient(state, now.first)
         # The residual is small beside the move that α is about to make.
-        new_multipliers = bool(state.kappa) and float(gradient @ gradient) <= 0.01 * look.moved / state.kappa
+        new_multipliers = bool(state.kappa) and float(gradient @ gradient) <= 0.01 * now.moved / state.kappa
         if new_multipliers:
-            state.part.alpha = -look.first
+            state.part.alpha = -now.first
             state.kappa = min(_GROWTH * state.kappa, _KAPPA_MAX)
             if not state.part.frozen or state.kappa > _RENEW * state.renewed:
                 self._screen(problem, state)
-            look = self._look(state)
-            gradient = self._gradient(state, look.first)
-        direction = -solve_lower(self._matrix(state.part.problem, look.second), gradient)
+            now = self._derivatives(state)
+            gradient = self._gradient(state, now.first)
+        direction = -solve_lower(self._matrix(state.part.problem, now.second), gradient)
         decrement = float(-gradient @ direction)
         if not decrement > 0.0:  # zero, or a loss that is not convex here
-            state.settled = True
+            state.ending = Status.STALLED
             return 1
         move = state.part.problem.scores(direction[:-1], direction[-1])
         tau = self._line_search(state, direction, move)
@@ -154,11 +151,12 @@ class Newton(Solver):
         state.w = state.w + tau * direction[:-1]
         state.b += tau * direction[-1]
         state.part.scores += tau * move
-        state.look = self._look(state)
-        state.due = decrement + state.look.slack <= state.tol * state.value
+        state.derivatives = self._derivatives(state)
+        state.due = decrement + state.derivatives.slack <= state.tol * state.value
         # decrement · κ is about the squared change of the multipliers
         small = decrement * max(1.0, state.kappa) <= 1e-21 * state.value
-        state.settled = small and (new_multipliers or state.small or not state.kappa)
+        if small and (new_multipliers or state.small or not state.kappa):
+            state.ending = Status.STALLED
         state.small = small
         return 1
 
@@ -179,43 +177,42 @@ class Newton(Solver):
         return moved or solution.intercept != state.b
 
     def _multipliers(self, problem: Problem, state: NewtonState) -> Array:
-        """α of all rows: −ψ', frozen rows keeping theirs."""
+        """α of all rows: −ψ', except that frozen rows keep theirs."""
         alpha = state.alpha.copy()
-        alpha[state.part.rows] = -self._look(state).first
+        alpha[state.part.rows] = -self._derivatives(state).first
         return alpha
 
     def _screen(self, problem: Problem, state: NewtonState, freeze: bool = True) -> None:
-        """Look at all rows anew, and freeze those that are out of reach of the margin."""
+        """Take all rows into the part again, then freeze those that are out of reach of the margin."""
         if not state.kappa:
             return
         state.alpha[state.part.rows] = state.part.alpha
         scores = problem.scores(state.w, state.b)
         state.part, state.renewed, state.drift = _whole(problem, scores, state.alpha), state.kappa, 0.0
-        state.look = None
+        state.derivatives = None
         near = np.abs(1.0 - problem.y * scores) <= _BAND / state.kappa
         if not freeze or not 0 < np.count_nonzero(near) <= _SHARE * near.size:
             return
-        rows, pull = np.flatnonzero(near), self._look(state).first
+        rows, pull = np.flatnonzero(near), self._derivatives(state).first
         state.alpha = np.where(near, state.alpha, -pull)
         pull = np.where(near, 0.0, pull) * problem.y
         fixed = np.append(problem.combine(pull), pull.sum())
         part = replace(problem, X=problem.X[rows], y=problem.y[rows], price=problem.price[rows])
         state.part = Part(part, rows, scores[rows], state.alpha[rows], fixed)
 
-    def _look(self, state: NewtonState) -> Look:
+    def _derivatives(self, state: NewtonState) -> Derivatives:
         """The derivatives at the state, for every row of the part."""
         part, problem = state.part, state.part.problem
         first, second = np.empty_like(part.scores), np.empty_like(part.scores)
         loops = _core.newton_loops
         if state.kappa:
-            moved, slack = loops.lagrangian(
-                part.scores, problem.y, part.alpha, problem.price, state.kappa, first, second
-            )
-            return Look(first, second, float(moved), float(slack))
+            terms = loops.Lagrangian(problem.y, part.alpha, problem.price, state.kappa)
+            moved, slack = loops.lagrangian(terms, part.scores, first, second)
+            return Derivatives(first, second, float(moved), float(slack))
         margins = problem.y * part.scores
-        loops.curvatures(problem.loss, margins, problem.y, problem.price, second)
+        _core.loss_loops.curvatures(problem.loss, margins, problem.y, problem.price, second)
         np.multiply(problem.price, slopes(problem.loss, margins, problem.y), out=first)
-        return Look(first, second, 0.0, 0.0)
+        return Derivatives(first, second, 0.0, 0.0)
 
     def _gradient(self, state: NewtonState, first: Array) -> Array:
         problem = state.part.problem
@@ -237,13 +234,7 @@ class Newton(Solver):
             matrix *= -1.0
             weighted_gram(problem, np.flatnonzero(second < 0), -second, matrix)
             matrix *= -1.0
-        matrix[np.arange(d), np.arange(d)] += 1.0
-        if not problem.learned:
-            matrix[-1, :] = 0.0
-            matrix[-1, -1] = 1.0
-        else:
-            matrix[-1, -1] += 1.0 if problem.augmented else 1e-12 * max(1.0, float(problem.price.max()))
-        return matrix
+        return completed(matrix, problem, float(problem.price.max()))
 
     def _line_search(self, state: NewtonState, direction: Array, move: Array) -> float:
         """The zero of Φ's derivative along the direction, by bisection from 1."""
@@ -254,12 +245,11 @@ class Newton(Solver):
             quadratic += direction[-1] ** 2
             linear += state.b * direction[-1]
         loops = _core.newton_loops
+        terms = loops.Lagrangian(problem.y, part.alpha, problem.price, state.kappa)
 
         def along(tau: float) -> float:
             if state.kappa:
-                slope = loops.lagrangian_slope_along(
-                    part.scores, move, tau, problem.y, part.alpha, problem.price, state.kappa
-                )
+                slope = loops.lagrangian_slope_along(terms, part.scores, move, tau)
             else:
                 slope = loops.slope_along(problem.loss, part.scores, move, tau, problem.y, problem.price)
             return linear + tau * quadratic + float(slope)
@@ -268,7 +258,7 @@ class Newton(Solver):
 
 
 def start_at(problem: Problem, w: Array, b: float, alpha: Array, kappa: float, tol: float) -> NewtonState:
-    """A state at the given point, looking at all rows."""
+    """A state at the given point, with all rows in its part."""
     scores = problem.scores(w, b)
     part = _whole(problem, scores, alpha)
     return NewtonState(w, b, part, alpha, problem.objective(w, b, scores), tol, kappa)
@@ -279,7 +269,7 @@ def _whole(problem: Problem, scores: Array, alpha: Array) -> Part:
 
 
 def worth_polishing(problem: Problem, solution: Solution) -> bool:
-    """On small data a converged solution is taken to the last digits.
+    """Whether a solution is to be computed to the last digits: a converged one, on small data.
 
     There a weight of 2 and a row twice must agree.
     """
@@ -287,9 +277,9 @@ def worth_polishing(problem: Problem, solution: Solution) -> bool:
 
 
 def polish(problem: Problem, state: NewtonState, solution: Solution) -> bool:
-    """Newton steps until rounding stops them, counted in the solution; True if there were any."""
+    """Take Newton steps until rounding stops them, and count them in the solution; True if there were any."""
     solver, steps = Newton(), 0
-    while not state.settled and steps < 60:
+    while state.ending is None and steps < 60:
         steps += solver.step(problem, state, 1)
     if steps:
         solver._screen(problem, state, freeze=False)
@@ -327,6 +317,18 @@ def weighted_gram(problem: Problem, rows: Index, weight: Array, out: Array) -> N
         np.multiply(problem.X[chosen], root[:, None], out=tile[:, :-1])
         tile[:, -1] = root
         linalg.blas.dsyrk(1.0, tile.T, beta=1.0, c=out, lower=1, overwrite_c=1)
+
+
+def completed(matrix: Array, problem: WithIntercept, scale: float) -> Array:
+    """Add the penalty to the matrix; a free intercept gets 1e-12 of the scale, so that the matrix is regular."""
+    d = matrix.shape[0] - 1
+    matrix[np.arange(d), np.arange(d)] += 1.0
+    if not problem.learned:
+        matrix[-1, :] = 0.0
+        matrix[-1, -1] = 1.0
+    else:
+        matrix[-1, -1] += 1.0 if problem.augmented else 1e-12 * max(1.0, scale)
+    return matrix
 
 
 def solve_lower(matrix: Array, right: Array) -> Array:

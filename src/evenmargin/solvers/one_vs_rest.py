@@ -16,7 +16,7 @@ __all__ = ["Task", "binary_task", "effective_C", "one_vs_rest"]
 
 @dataclass(frozen=True)
 class Task:
-    """A two-class task: the minority is +1, whatever it is called.
+    """A two-class task, in which the minority is labelled +1.
 
     sign : +1 or −1, turns the task's scores into those of the class in question
     radius : 1/√λ, or more where weights ask for it, for solvers that project
@@ -29,7 +29,7 @@ class Task:
 
 
 def one_vs_rest(classes: NDArray[Any]) -> list[int]:
-    """Which class each task calls positive: the second of two, or each of many."""
+    """The positive class of each task: the second of two classes, or each of more."""
     return [1] if classes.size == 2 else list(range(classes.size))
 
 

@@ -1,4 +1,4 @@
-"""What a fit ends with, and what the next one goes on from.
+"""The result of a fit, and what the next fit goes on from.
 
 A fit solves one task for each class against the rest, in memory or over the partitions of a dask collection. Either way
 it ends with an `Outcome`, of which the machine keeps the coefficients, and `Progress` for warm starts and streams.
@@ -21,67 +21,33 @@ __all__ = ["Outcome", "Progress", "Resumption", "TaskOutcome", "TaskProgress", "
 
 @dataclass(frozen=True)
 class Resumption:
-    """Where the rounds over a dask collection ended: all that the next ones need to go on exactly (`rounds.py`).
+    """Where the rounds over a dask collection ended: all that the next ones need to go on exactly (`rounds.py`)."""
 
-    Parameters
-    ----------
-    point : ndarray of shape (n_features + 1,)
-    points, kappas, kappa :
-        Where multipliers were updated, and with which κ.
-    prices : ndarray of shape (n_classes,)
-        Of the classes as wholes. At quite other prices the multipliers mislead.
-    """
-
-    point: Array
-    points: Array
+    point: Array  # (n_features + 1,)
+    points: Array  # where multipliers were updated, and with which κ
     kappas: Array
     kappa: float
-    prices: Array
+    prices: Array  # of the classes as wholes; at quite other prices the multipliers mislead
 
 
 @dataclass(frozen=True)
 class TaskProgress:
-    """Where one task ended; coefficients and multipliers are kept for warm starts only.
+    """Where one task ended; coefficients and multipliers are kept for warm starts only."""
 
-    Parameters
-    ----------
-    steps : int
-        Taken so far, for solvers whose step size falls with their number.
-    cost : float
-        The sum of the costs of all rows so far, that is of their prices divided by C.
-    sign : float
-        Turns the coefficients into those of the class in question.
-    coef, intercept :
-        As the solver had them, where the machine does not hold them as attributes.
-    alpha : ndarray of shape (n_samples,) or None
-        Multipliers.
-    resumption : Resumption or None
-        Of a fit to a dask collection.
-    """
-
-    steps: int = 0
-    cost: float = 0.0
-    sign: float = 1.0
-    coef: Floats | None = None
+    steps: int = 0  # taken so far, for solvers whose step size falls with their number
+    cost: float = 0.0  # the sum of the costs of all rows so far, that is of their prices divided by C
+    sign: float = 1.0  # turns the coefficients into those of the class in question
+    coef: Floats | None = None  # as the solver had them, where the machine does not hold them as attributes
     intercept: float = 0.0
-    alpha: Array | None = None
-    resumption: Resumption | None = None
+    alpha: Array | None = None  # multipliers of the rows
+    resumption: Resumption | None = None  # of a fit to a dask collection
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a warm start, or the next batch of a stream, goes on from.
+    """What a warm start, or the next batch of a stream, goes on from."""
 
-    Parameters
-    ----------
-    totals : ndarray of shape (n_classes,)
-        The weight of each class.
-    rows : int
-    seed : int
-    tasks : tuple of TaskProgress
-    """
-
-    totals: Array
+    totals: Array  # the weight of each class
     rows: int
     seed: int
     tasks: tuple[TaskProgress, ...]
@@ -89,25 +55,13 @@ class Progress:
 
 @dataclass(frozen=True)
 class TaskOutcome:
-    """The solution of one class against the rest.
-
-    Parameters
-    ----------
-    solution : Solution
-    sign : float
-        Turns it into the scores of the class in question.
-    progress : TaskProgress
-    zero_objective : float
-        The objective of coefficients of zero, where the solver may end above it.
-    positive_part : ndarray of shape (n_features,) or None
-        The part of the coefficients that comes from rows of the class in question.
-    """
+    """The solution of one class against the rest."""
 
     solution: Solution
-    sign: float
+    sign: float  # turns it into the scores of the class in question
     progress: TaskProgress
-    zero_objective: float = np.inf
-    positive_part: Array | None = None
+    zero_objective: float = np.inf  # of coefficients of zero, where the solver may end above it
+    positive_part: Array | None = None  # of the coefficients: what comes from rows of the class in question
 
     @property
     def coef(self) -> Floats:
@@ -120,7 +74,7 @@ class TaskOutcome:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a machine makes its attributes of."""
+    """The result of a fit, from which a machine sets its attributes."""
 
     solver: Solver
     tasks: tuple[TaskOutcome, ...]

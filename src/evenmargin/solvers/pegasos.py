@@ -1,18 +1,15 @@
 """Stochastic gradient descent with step 1/(λt): Pegasos, LSGD, WLSGD.
 
-Objective: λ/2 ‖w‖² + mean of cost · loss, which is the problem's divided by C·n.
-At step t = 1, 2, …, with w_1 = 0:
+Objective: λ/2 ‖w‖² + mean of cost · loss, which is the problem's divided by C·n. At step t = 1, 2, …, with w_1 = 0:
 
     draw row i;  w ← (1 − 1/t) w − (1/t) · (price_i / frequency_i) · slope · y_i x_i
 
-then, with `project`, scale w back to ‖w‖ ≤ 1/√λ.
-Shalev-Shwartz, Singer, Srebro and Cotter 2011 for the hinge; Lu and Zhou
-("Log-loss SVM Classification for Imbalanced Data", eqs. 6 and 8) for the log
-loss with class-size weights; Sun for class-balanced sampling and a fixed bias.
+then, with `project`, scale w back to ‖w‖ ≤ 1/√λ. Shalev-Shwartz, Singer, Srebro and Cotter 2011 for the hinge; Lu and
+Zhou ("Log-loss SVM Classification for Imbalanced Data", eqs. 6 and 8) for the log loss with class-size weights; Sun for
+class-balanced sampling and a fixed bias.
 
-An augmented intercept is one more coordinate. A free one, which the step size
-of the weights would throw about, moves by 1/√t and is set to its best value
-for the final w.
+An augmented intercept is one more coordinate. A free one, which the step size of the weights would throw about, moves
+by 1/√t and is set to its best value for the final w.
 """
 
 from __future__ import annotations
@@ -26,28 +23,48 @@ import numpy as np
 
 from .. import _core
 from .._util.typing import Array, Floats, Index
-from ..losses import values
-from ..problem import Problem, Solution
-from .base import CHUNK, DRAWS, Control, Solver, State, real, require
+from ..problem import Problem, Solution, Status
+from .base import CHUNK, DRAWS, AnyProblem, AnyState, Control, Solver, State, real, require
 from .duality import best_intercept
 
 
 @dataclass
 class PegasosState(State):
     t: int
-    v: Floats  # t · w
-    lagged: Floats
-    before: Floats
-    tally: Array
+    iterate: Any  # of `_core.sgd_loops`
+    rule: Any
     pull: Array  # y · price / frequency
-    rate: float
     take: Callable[[int], Index]
-    radius: float
     first: int = 0  # steps taken before this fit
 
 
+class StepsOverT(Solver):
+    """Base of the stochastic solvers with step 1/(λt)."""
+
+    project: bool
+    best_b: bool
+
+    unit = "step"
+    exact = False
+    needs = ("slope",)
+
+    def finish(self, problem: AnyProblem, state: AnyState, solution: Solution) -> bool:
+        w, b = self.coefficients(problem, state)
+        solution.coef, solution.intercept = w, self.refine(problem, w, b)
+        return True
+
+    def refine(self, problem: AnyProblem, w: Floats, b: float) -> float:
+        """A free intercept at its best value for the final w."""
+        if not (self.best_b and problem.free and hasattr(problem.loss, "conjugate")):
+            return b
+        return self._best_intercept(problem, w)
+
+    def _best_intercept(self, problem: AnyProblem, w: Floats) -> float:
+        return best_intercept(problem, problem.scores(w.astype(np.float64, copy=False), 0.0))
+
+
 @dataclass(frozen=True)
-class Pegasos(Solver):
+class Pegasos(StepsOverT):
     """Pegasos; see the module.
 
     Parameters
@@ -79,24 +96,23 @@ class Pegasos(Solver):
     best_b: bool = True
 
     def __post_init__(self) -> None:
-        require(self, change_tol=(real(self.change_tol, 0.0), "a finite number from 0"))
+        require(self, change_tol=(real(self.change_tol, 0.0), "a finite number of at least 0"))
 
     name = "pegasos"
-    unit = "step"
-    exact = False
-    needs = ("slope",)
 
     def default_max_iter(self, problem: Problem) -> int:
         return max(100_000, 10 * problem.shape[0])
 
     def init(self, problem: Problem, control: Control) -> PegasosState:
-        d, dtype = problem.shape[1], problem.X.dtype
+        loops, d, dtype = _core.sgd_loops, problem.shape[1], problem.X.dtype
         v, bias = np.zeros(d, dtype), problem.offset
         if control.coef is not None and control.steps:
             v = (control.steps * control.coef).astype(dtype)
             bias = control.intercept * (control.steps if problem.augmented else 1.0)
-        tally = np.zeros(_core.sgd_loops.TALLY)
-        tally[_core.sgd_loops.BIAS] = bias
+        lagged = np.zeros(d if self.average else 0, dtype)
+        before = v / max(control.steps, 1) if self.change_tol > 0 else np.zeros(0, dtype)
+        tally = np.zeros(loops.TALLY)
+        tally[loops.BIAS] = bias
         radius = safe_radius(problem, self.project)
         if radius < np.inf:
             _measure(problem, v, tally)
@@ -104,77 +120,56 @@ class Pegasos(Solver):
         frequency = control.sampling.frequency(problem.y)
         return PegasosState(
             t=control.steps,
-            v=v,
-            lagged=np.zeros(d if self.average else 0, dtype),
-            before=v / max(control.steps, 1) if self.change_tol > 0 else np.zeros(0, dtype),
-            tally=tally,
+            iterate=loops.Iterate(v, lagged, before, tally),
+            rule=loops.Rule(bias_mode(problem), 1.0 / problem.total_price, radius, float(self.change_tol)),
             pull=problem.y * (problem.price / frequency),
-            rate=1.0 / problem.total_price,
             take=control.sampling.stream(problem.y, rng),
-            radius=radius,
             first=control.steps,
         )
 
     def step(self, problem: Problem, state: PegasosState, limit: int) -> int:
-        loops = _core.sgd_loops
-        per_step = problem.size / problem.shape[0] + 10.0 + state.before.size
+        per_step = problem.size / problem.shape[0] + 10.0 + state.iterate.before.size
         order = state.take(max(1, min(limit, DRAWS, int(CHUNK / per_step))))
-        done = loops.steps(
-            problem.rows, state.pull, problem.loss, order, state.t, state.v, state.lagged,
-            state.before, state.tally, bias_mode(problem), state.rate,
-            state.radius, self.change_tol,
-        )  # fmt: skip
+        rows = problem.rows, state.pull, problem.loss
+        done = _core.sgd_loops.steps(*rows, order, state.t, state.iterate, state.rule)
         state.t += done
-        state.settled = done < order.size
-        if state.radius < np.inf:
-            _measure(problem, state.v, state.tally)
+        if done < order.size:
+            state.ending = Status.SETTLED
+        if state.rule.radius < np.inf:
+            _measure(problem, state.iterate.v, state.iterate.tally)
         return int(done)
 
     def coefficients(self, problem: Problem, state: PegasosState) -> tuple[Floats, float]:
-        loops, t, tally = _core.sgd_loops, max(state.t, 1), state.tally
+        loops, t, (v, lagged, _, tally) = _core.sgd_loops, max(state.t, 1), state.iterate
         if not self.average:
             b = tally[loops.BIAS] / (t if problem.augmented else 1.0)
-            return state.v / state.v.dtype.type(t), float(b)
+            return v / v.dtype.type(t), float(b)
         count = max(state.t - state.first, 1)
-        w = (tally[loops.HARMONIC] * state.v - state.lagged) / count
+        w = (tally[loops.HARMONIC] * v - lagged) / count
         b = tally[loops.BIAS]
         if problem.augmented:
             b = (tally[loops.HARMONIC] * b - tally[loops.BIAS_SUM]) / count
         elif problem.free:
             b = tally[loops.BIAS_SUM] / count
-        return w.astype(state.v.dtype), float(b)
-
-    def finish(self, problem: Problem, state: PegasosState, solution: Solution) -> bool:
-        w, b = self.coefficients(problem, state)
-        solution.coef, solution.intercept = w, self.refine(problem, w, b)
-        return True
-
-    def refine(self, problem: Problem, w: Floats, b: float) -> float:
-        """A free intercept at its best value for the final w."""
-        if not (self.best_b and problem.free and hasattr(problem.loss, "conjugate")):
-            return b
-        return best_intercept(problem, problem.scores(w.astype(np.float64), 0.0))
+        return w.astype(v.dtype), float(b)
 
 
 def safe_radius(problem: Problem, project: bool) -> float:
-    """The ball to scale back to; where the paper gives none, one that holds the optimum."""
+    """The radius of the ball to scale back to: the paper's, or that of a ball that holds the optimum."""
     box = getattr(problem.loss, "dual_box", None)
     if box is not None and math.isinf(box()[0]):  # a slope without bound: unprojected, first steps blow up
-        y = problem.y.astype(np.float64)
-        nothing = float(problem.price @ values(problem.loss, y * problem.offset, y))
-        return max(problem.radius, math.sqrt(2.0 * nothing))
+        return max(problem.radius, math.sqrt(2.0 * problem.zero_objective))
     return problem.radius if project else np.inf
 
 
 def bias_mode(problem: Problem) -> int:
     """How the compiled loops treat the intercept."""
     loops = _core.sgd_loops
-    mode: Any = loops.AUGMENTED if problem.augmented else loops.FREE if problem.free else loops.FIXED
-    return int(mode)
+    return loops.AUGMENTED if problem.augmented else loops.FREE if problem.free else loops.FIXED
 
 
 def _measure(problem: Problem, v: Floats, tally: Array) -> None:
-    """‖v‖² anew, so that the updates of many steps cannot let it drift."""
+    """Compute ‖v‖² again, so that it does not drift over many updates."""
     wide = v.astype(np.float64)
     extra = tally[_core.sgd_loops.BIAS] ** 2 if problem.augmented else 0.0
     tally[_core.sgd_loops.NORM2] = float(wide @ wide) + extra

@@ -1,11 +1,9 @@
 """Machines for a sequence of prices and several folds, on one kernel matrix.
 
-This is what searches share. The kernel matrix of all rows is computed once; a
-fold is a set of its rows and columns, and each machine of a path starts from the
-one before. Small folds (as in `KernelSVM`, up to 2 048 rows) are copied out in
-float64 and solved to the last digits without returning to Python
-(`_core/path_loops.py`); for large ones rows outside the fold get a price of 0,
-and blocked SMO (`solvers/smo.py`) works on the matrix as it is, to tol.
+This is what searches share. The kernel matrix of all rows is computed once; a fold is a set of its rows and columns,
+and each machine of a path starts from the one before. Small folds (as in `KernelSVM`, up to 2 048 rows) are copied out
+in float64 and solved to the last digits without returning to Python (`_core/path_loops.py`); for large ones rows
+outside the fold get a price of 0, and blocked SMO (`solvers/smo.py`) works on the matrix as it is, to tol.
 
 The matrix may be on a device (`Square`). What is sequential stays here, and only
 the blocks and sums that it asks for come over.
@@ -14,20 +12,20 @@ the blocks and sums that it asks for come over.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from .. import _core
 from .._device import arrays
 from .._util.threads import Workers
-from .._util.typing import Array, Floats, Index, Mask, VectorLike
+from .._util.typing import Array, Floats, Index, Mask, Tensor, VectorLike
 from ..kernels import Precomputed
 from ..losses import Hinge, SquaredHinge
 from ..problem import KernelProblem
-from .gram import SMALL, Whole
-from .smo import SMO, SMOState
+from .gram import SMALL, Entries, WholeGram
+from .smo import SMO, Phase, SMOState
 
 __all__ = ["Paths", "Square", "solve_paths"]
 
@@ -41,14 +39,9 @@ _STEPS = 10_000_000
 
 
 class Square:
-    """A kernel matrix on a device, which gives parts of itself and sums of its rows to the host, in float64.
+    """A symmetric kernel matrix on a device: the host gets parts of it and sums of its rows, in float64."""
 
-    Parameters
-    ----------
-    tensor : of shape (n, n), float32 or float64, symmetric
-    """
-
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: Tensor) -> None:
         self.tensor, self.shape, self.device = tensor, tuple(tensor.shape), tensor.device
         self.dtype = arrays.dtype_of(tensor)
 
@@ -75,28 +68,36 @@ class Square:
 
 
 class Paths(NamedTuple):
-    """What `solve_paths` found.
+    """The machines of each fold, one for each row of prices."""
 
-    beta : list of ndarray of shape (n_C, fold size)
-        Signed coefficients of the rows of each fold, in the fold's order.
-    intercept : ndarray of shape (n_folds, n_C)
-    scores : ndarray of shape (n_folds, n_C, n)
-        Σ β_j K(x_j, ·) + intercept, for all rows of K, in the fold or not.
-    converged : bool ndarray of shape (n_folds,)
-        Whether every machine of the fold is within tol.
-    """
+    beta: list[Array]  # (n_C, fold size) for each fold: signed coefficients of its rows, in their order
+    intercept: Array  # (n_folds, n_C)
+    scores: Array  # (n_folds, n_C, n): Σ β_j K(x_j, ·) + intercept, for all rows of K, in the fold or not
+    converged: Mask  # (n_folds,): whether every machine of the fold is within tol
 
-    beta: list[Array]
+
+@dataclass(frozen=True)
+class _Fold:
+    """One fold: its rows of K, what is asked for, and where the answers go."""
+
+    K: Floats | Square
+    rows: Index
+    y: Array  # of all rows of K, as prices
+    prices: Array
+    free: bool
+    offset: float
+    squared: bool
+    tol: float
+    beta: Array
     intercept: Array
     scores: Array
-    converged: Mask
 
 
 def solve_paths(
     K: Floats | Square,
     folds: Sequence[Index],
     y: VectorLike,
-    prices: Any,
+    prices: VectorLike,
     *,
     free: bool = True,
     intercept: float = 0.0,
@@ -104,39 +105,18 @@ def solve_paths(
     tol: float = 1e-3,
     workers: Workers | None = None,
 ) -> Paths:
-    """Machines with the hinge for every fold and every row of prices.
+    """Machines with the hinge for every fold and every row of prices, the same whatever the threads.
 
-    Minimises 1/2 βᵀKβ + Σ_i price_i [1 − y_i (Kβ + b)_i]₊ over the rows of a fold.
+    Minimises 1/2 βᵀKβ + Σ_i price_i [1 − y_i (Kβ + b)_i]₊ over the rows of a fold. K is the positive semidefinite
+    kernel matrix of all rows, C-contiguous in float32 or float64; it is not changed. y is −1 or +1, of shape (n,), or
+    (n_folds, n), and both must be in each fold. Prices, C times the cost of each row, have shape (n_C, n), or
+    (n_folds, n_C, n), and are above 0 for the rows of a fold (others are not looked at). Any sequence works; one that
+    ascends in C is fast, since each machine starts from the one before.
 
-    Parameters
-    ----------
-    K : ndarray of shape (n, n), C-contiguous, float32 or float64; or Square
-        The kernel matrix of all rows, positive semidefinite; it is not changed.
-    folds : sequence of int ndarrays
-        The training rows of each fold.
-    y : array-like of shape (n,) or (n_folds, n)
-        −1 or +1; both must be in each fold.
-    prices : array-like of shape (n_C, n) or (n_folds, n_C, n)
-        C times the cost of each row, above 0 for the rows of a fold (others are
-        not looked at). Any sequence works; one that ascends in C is fast, since
-        each machine starts from the one before.
-    free : bool, default=True
-        Learn an intercept that is not penalised. (For a penalised one, add 1 to K
-        and take free=False: the scores then include it.)
-    intercept : float, default=0.0
-        The intercept where it is not free.
-    squared : bool, default=False
-        The squared hinge, for folds of up to 2 048 rows.
-    tol : float, default=1e-3
-        No pair of rows violates the conditions of the optimum by more, in units
-        of the margin. Folds of up to 2 048 rows are solved to the last digits.
-    workers : Workers or None, default=None
-        Threads over folds; None: one.
-
-    Returns
-    -------
-    Paths
-        beta, intercept, scores and converged; the same whatever the threads.
+    A free intercept is learned and not penalised; otherwise it is `intercept`. (For a penalised one, add 1 to K and
+    take free=False: the scores then include it.) No pair of rows violates the conditions of the optimum by more than
+    tol, in units of the margin. Folds of up to 2 048 rows are solved to the last digits; the squared hinge is for these
+    only.
 
     Examples
     --------
@@ -161,10 +141,9 @@ def solve_paths(
     )  # fmt: skip
 
     def task(i: int) -> None:
-        given = K, folds[i], labels[i], prices[i], free, intercept, tol
-        out = found.beta[i], found.intercept[i], found.scores[i]
-        small = folds[i].size <= SMALL
-        found.converged[i] = _small(*given, *out, squared) if small else _large(*given, *out)
+        answers = found.beta[i], found.intercept[i], found.scores[i]
+        fold = _Fold(K, folds[i], labels[i], prices[i], free, intercept, squared, tol, *answers)
+        found.converged[i] = _solve_small(fold) if fold.rows.size <= SMALL else _solve_large(fold)
 
     if workers is None:
         for i in range(len(folds)):
@@ -174,33 +153,29 @@ def solve_paths(
     return found
 
 
-def _small(
-    K: Any, fold: Index, y: Array, prices: Array, free: bool, offset: float, tol: float,
-    beta: Array, intercept: Array, scores: Array, squared: bool,
-) -> bool:  # fmt: skip
-    """All in float64 and compiled, to the last digits."""
-    m, loops = fold.size, _core.path_loops
-    own = _gathered(K, fold, fold)
-    labels, own_prices = y[fold], np.ascontiguousarray(prices[:, fold])
-    target = labels - offset
-    bound, ridge = (SquaredHinge() if squared else Hinge()).dual_box()
-    v = np.empty_like(beta)
-    short = loops.path(
-        own, labels, target, own_prices, free, ridge, min(tol, 1e-3), _FINE, max(_STEPS, 100 * m),
-        beta, v, np.empty((m, m)), np.empty((loops.ROOM, m)), np.empty(m, np.int64),
-    )  # fmt: skip
-    intercept[:] = _intercepts(beta, v, labels, own_prices * bound) if free else offset
-    scores[:, fold] = target - v - ridge / own_prices * beta
-    aside = np.ones(K.shape[0], np.bool_)
-    aside[fold] = False
+def _solve_small(fold: _Fold) -> bool:
+    """Solve a small fold to the last digits, in float64 and compiled code."""
+    m, loops = fold.rows.size, _core.path_loops
+    own = _gathered(fold.K, fold.rows, fold.rows)
+    labels, prices = fold.y[fold.rows], np.ascontiguousarray(fold.prices[:, fold.rows])
+    target = labels - fold.offset
+    bound, ridge = (SquaredHinge() if fold.squared else Hinge()).dual_box()
+    beta, v = fold.beta, np.empty_like(fold.beta)
+    room = loops.Room(np.empty((m, m)), *np.empty((11, m)), np.empty(m, np.int64))
+    limits = loops.Limits(fold.free, min(fold.tol, 1e-3), _FINE, max(_STEPS, 100 * m))
+    short = loops.path(own, labels, target, prices, ridge, beta, v, limits, room)
+    fold.intercept[:] = _intercepts(beta, v, labels, prices * bound) if fold.free else fold.offset
+    fold.scores[:, fold.rows] = target - v - ridge / prices * beta
+    aside = np.ones(fold.K.shape[0], np.bool_)
+    aside[fold.rows] = False
     others = np.flatnonzero(aside)
     if others.size:
-        scores[:, others] = beta @ _gathered(K, others, fold).T
-    scores += intercept[:, None]
+        fold.scores[:, others] = beta @ _gathered(fold.K, others, fold.rows).T
+    fold.scores[...] += fold.intercept[:, None]
     return bool(short == 0)
 
 
-def _gathered(K: Any, rows: Index, columns: Index) -> Array:
+def _gathered(K: Floats | Square, rows: Index, columns: Index) -> Array:
     """K[rows][:, columns] in float64."""
     if isinstance(K, Square):
         return K.block(rows, columns)
@@ -227,18 +202,18 @@ class _PathSMO(SMO):
     From a start that is near, fewer and closer rounds cost less than many: a round reads much of K.
     """
 
-    def _choose(self, *given: Any) -> Index:
-        return np.sort(super()._choose(*given))
+    def _choose(self, problem: KernelProblem, state: SMOState, top: float, bottom: float) -> Index:
+        return np.sort(super()._choose(problem, state, top, bottom))
 
     def _solve(self, problem: KernelProblem, state: SMOState, rows: Index, violation: float) -> None:
         super()._solve(problem, state, rows, 0.1 * violation)
 
 
-class _PathGram(Whole):
-    """All of K, with one place for the blocks of all rounds: fresh memory costs as much as filling it."""
+class _PathGram(WholeGram):
+    """The whole matrix; all blocks share one buffer, as fresh memory costs as much as filling it."""
 
-    def __init__(self, K: Any, workers: Workers) -> None:
-        super().__init__(Precomputed(), K, 0.0, None, workers)
+    def __init__(self, K: Floats | Square, workers: Workers) -> None:
+        super().__init__(Entries(Precomputed(), K, workers))
         self._place = np.empty(0)
 
     def _block(self, rows: Index) -> Array:
@@ -256,7 +231,7 @@ class _PathGram(Whole):
 
 
 class _DeviceGram(_PathGram):
-    """The same of a matrix on a device."""
+    """The same for a matrix on a device."""
 
     def _block(self, rows: Index) -> Array:
         return self.K.block(rows, rows)
@@ -265,62 +240,60 @@ class _DeviceGram(_PathGram):
         return self.K.product(rows, scale[None])[0]
 
 
-def _large(
-    K: Any, fold: Index, y: Array, prices: Array, free: bool, offset: float, tol: float,
-    beta: Array, intercept: Array, scores: Array,
-) -> bool:  # fmt: skip
+def _solve_large(fold: _Fold) -> bool:
     """Blocked SMO on all of K, where rows outside the fold may not move; their scores come with the gradient."""
-    n, solver = K.shape[0], _PathSMO()
-    price = np.zeros_like(prices)
-    price[:, fold] = prices[:, fold]
+    n, solver = fold.K.shape[0], _PathSMO()
+    price = np.zeros_like(fold.prices)
+    price[:, fold.rows] = fold.prices[:, fold.rows]
     workers = Workers(1)
-    gram = (_DeviceGram if isinstance(K, Square) else _PathGram)(K, workers)
-    problem = KernelProblem(
-        K, y, price[0], Hinge(), "free" if free else offset, kernel=Precomputed(), workers=workers
-    )  # fmt: skip
+    gram = (_DeviceGram if isinstance(fold.K, Square) else _PathGram)(fold.K, workers)
+    intercept = "free" if fold.free else fold.offset
+    problem = KernelProblem(fold.K, fold.y, price[0], Hinge(), intercept, kernel=Precomputed(), workers=workers)
     zero = np.zeros(n)
-    target = y - offset
-    state = SMOState(gram, zero, zero, zero, target, target.copy(), min(solver.size, n), tol, np.empty(0, np.intp))
+    target = fold.y - fold.offset
+    size = min(solver.size, n)
+    state = SMOState(gram, zero, zero, zero, target, target.copy(), size, fold.tol, np.empty(0, np.intp))
     good = True
     for c in range(price.shape[0]):
         problem = replace(problem, price=price[c])
-        if not _go_on(state, price[max(c - 1, 0), fold], price[c], y, fold):
-            good &= _rounds(solver, problem, state, tol)
-        beta[c] = state.beta[fold]
-        _, intercept[c] = solver.coefficients(problem, state)
-        scores[c] = target - state.v + intercept[c]
+        if not _go_on(state, price[max(c - 1, 0), fold.rows], price[c], fold):
+            good &= _rounds(solver, problem, state, fold.tol)
+        fold.beta[c] = state.beta[fold.rows]
+        _, fold.intercept[c] = solver.coefficients(problem, state)
+        fold.scores[c] = target - state.v + fold.intercept[c]
     return good
 
 
-def _go_on(state: SMOState, before: Array, price: Array, y: Array, fold: Index) -> bool:
-    """The larger box, and β scaled to the largest dual objective within it.
+def _go_on(state: SMOState, before: Array, price: Array, fold: _Fold) -> bool:
+    """Set the box of the next prices, and scale β to the largest dual objective within it.
 
     True where that is the solution already: no row was at its price, and prices have not fallen.
     """
-    own = np.abs(state.beta[fold])
-    inside = bool(own.any() and (own < before).all() and (price[fold] >= before).all())
-    state.lo, state.hi = np.where(y > 0, 0.0, -price), np.where(y > 0, price, 0.0)
+    own = np.abs(state.beta[fold.rows])
+    inside = bool(own.any() and (own < before).all() and (price[fold.rows] >= before).all())
+    box = np.where(fold.y > 0, 0.0, -price), np.where(fold.y > 0, price, 0.0)
     if inside:
+        state.restart(state.beta, *box)
         return True
     gain, curve = float(state.beta @ state.target), float(state.beta @ (state.target - state.v))
-    most = float((price[fold] / before).min())
+    most = float((price[fold.rows] / before).min())
     scale = min(max(gain / curve if curve > 0 else 1.0, 1.0), most)
-    state.beta = np.clip(scale * state.beta, state.lo, state.hi)
+    state.restart(np.clip(scale * state.beta, *box), *box)
     state.v = state.target - scale * (state.target - state.v)
     return False
 
 
 def _rounds(solver: SMO, problem: KernelProblem, state: SMOState, tol: float) -> bool:
-    """Rounds of SMO until the violation and the gap are within tol."""
+    """Run rounds of SMO until the violation and the gap are within tol; False if they never are."""
     state.tol, state.steps, state.waited = tol, 0, 0
     state.dual, state.least = -np.inf, np.inf
-    state.due = state.settled = state.sure = False
+    state.due, state.ending, state.phase = False, None, Phase.ROUNDS
     while True:
         solver.step(problem, state, 1)
-        if state.due or state.settled:
+        if state.due or state.ending:
             objective, gap = solver.gap(problem, state)
             if gap <= tol * abs(objective):
                 return True
             if not state.due or state.tol < _LEAST * tol:
                 return False
-            state.settled = state.sure = False  # the violation is small, but the prices are large
+            state.ending, state.phase = None, Phase.ROUNDS  # the violation is small, but the prices are large

@@ -1,7 +1,7 @@
 """Newton's method over sums: rows stay where they are, a round is one sum over all of them.
 
 Given prices p, it minimises Φ(v) = 1/2 ‖w‖² + Σ ψ_i(y_i (x_i; 1)·v), v = (w; b), as `newton.py` does. There X is at
-hand; here it lies in pieces, in other processes or in files. A driver holds v and asks for *looks*: value, gradient,
+hand; here it lies in pieces, in other processes or in files. A driver holds v and asks for value, gradient,
 matrix, certificate and slopes along the step, each a sum over rows, so that pieces answer alone and their answers are
 added. A round at v + direction brings all of them: the step is tried and, if it is taken, the next one is known. So
 a Newton step is one round where the full step is good, two or more where it has to be shortened.
@@ -11,7 +11,7 @@ Hinge: ψ_i is the augmented Lagrangian. In shares a_i = α_i/p_i of the price i
     ψ_i/p_i = max over 0 ≤ a ≤ 1 of  a s − (a − a_i)²/(2κ),    s = 1 − margin,    a_i ← clip(a_i + κ s, 0, 1),
 
 which does not contain p. So multipliers are a function of where they were updated: of the *trail* (v_1, κ_1) …
-(v_k, κ_k), from a = 1/2. Nobody stores them. Each look replays the trail, k more products with X, and a piece or a
+(v_k, κ_k), from a = 1/2. Nobody stores them. Each answer replays the trail, k more products with X, and a piece or a
 worker that is lost costs nothing but that. The trail, k·(d + 2) numbers, is also all that a warm start needs to go on
 exactly. At quite other prices its multipliers mislead, and the point alone is the better start.
 
@@ -19,7 +19,7 @@ Certificate: α_i = −ψ_i' gives the lower bound D of `duality.py`. A free int
 more is scaled by t ≤ 1 when the sums are known. loss*(t a) ≤ t loss*(a), as loss*(0) = 0 for hinge, squared hinge
 and log, so that two sums of conjugates suffice. The best objective and the best bound of all rounds are kept.
 
-With more than two thousand columns there is no matrix, which would be 16 MB in each answer: L-BFGS on the same looks.
+With more than two thousand columns there is no matrix, which would be 16 MB in each answer: L-BFGS on the same sums.
 It takes ten times as many rounds or more, of the hinge above all.
 """
 
@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,14 +35,14 @@ from scipy.linalg import lapack
 from scipy.sparse import issparse
 
 from .. import _core
-from .._util.typing import Array
+from .._util.typing import Array, LossLike
 from ..losses import Hinge, slopes, values
-from ..problem import Problem, Solution, Status
-from .newton import solve_lower, weighted_gram
+from ..problem import Problem, Solution, Status, WithIntercept
+from .newton import completed, solve_lower, weighted_gram
 
-__all__ = ["WIDE", "Course", "Look", "Request", "Terms", "Trail", "begin", "drive", "look"]
+__all__ = ["WIDE", "Course", "Request", "Sums", "Terms", "Trail", "begin", "drive", "look"]
 
-Rounds = Generator["Request", "Look", Any]
+Rounds = Generator["Request", "Sums", Any]
 
 WIDE = 2_000  # columns above which there is no matrix
 # The first κ, its growth, and how exactly a step is taken before multipliers move on: few rounds on a9a, ijcnn1 and
@@ -77,19 +77,19 @@ class Trail(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What a driver wants to know of all rows, at point + direction."""
+    """What a driver asks about all rows, at point + direction."""
 
     point: Array  # (d + 1,)
     direction: Array | None
     trail: Trail
     kappa: float  # 0: the loss is smooth
     matrix: bool
-    ahead: float = 0.0  # κ of the next multipliers: how things look with them, too
+    ahead: float = 0.0  # κ of the next multipliers: the sums with them, too
 
 
 @dataclass
-class Look:
-    """Sums over rows. Adding two looks is the whole reduction."""
+class Sums:
+    """The answer to a request, summed over rows; adding two is the whole reduction."""
 
     value: float  # Σ ψ
     loss: float  # Σ price·loss
@@ -100,19 +100,17 @@ class Look:
     edges: Array  # (2,): how far down and up b may go before a margin crosses 1; the least, not the sum
     slopes: Array  # Σ of d/dτ ψ at _taus
     matrix: Array | None  # lower half of Σ ψ'' (x; 1)(x; 1)ᵀ, packed column by column
-    ahead: Look | None = None
+    ahead: Sums | None = None
 
-    def __add__(self, other: Look) -> Look:
-        return Look(
-            self.value + other.value, self.loss + other.loss, self.pulls + other.pulls,
-            self.conjugates + other.conjugates, self.moved + other.moved, self.inside + other.inside,
-            np.minimum(self.edges, other.edges), self.slopes + other.slopes,
-            None if self.matrix is None or other.matrix is None else self.matrix + other.matrix,
-            None if self.ahead is None or other.ahead is None else self.ahead + other.ahead,
-        )  # fmt: skip
+    def __add__(self, other: Sums) -> Sums:
+        total: dict[str, Any] = {}
+        for name in (each.name for each in fields(self)):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            total[name] = None if mine is None or theirs is None else mine + theirs
+        return Sums(**total | {"edges": np.minimum(self.edges, other.edges)})
 
     @classmethod
-    def nothing(cls, d: int, request: Request) -> Look:
+    def nothing(cls, d: int, request: Request) -> Sums:
         packed = np.zeros((d + 1) * (d + 2) // 2) if request.matrix else None
         ahead = cls.nothing(d, request._replace(ahead=0.0)) if request.ahead else None
         zeros = np.zeros((2, d + 1)), np.zeros(2)
@@ -122,8 +120,8 @@ class Look:
 # --- beside the rows ---
 
 
-def look(problem: Problem, request: Request) -> Look:
-    """One piece's answer, a tile of rows at a time: what is made on the way stays small, and in cache."""
+def look(problem: Problem, request: Request) -> Sums:
+    """The sums over one piece, a tile of rows at a time, so that intermediate arrays are small and stay in cache."""
     n, d = problem.shape
     total = None
     for start in range(0, n, _ROWS):
@@ -131,12 +129,12 @@ def look(problem: Problem, request: Request) -> Look:
         X = problem.X[some]
         if not issparse(X):  # what came over a connection may lie at any byte, where products are slow
             X = np.require(X, requirements=["C", "A"])
-        seen = _look(replace(problem, X=X, y=problem.y[some], price=problem.price[some]), request)
+        seen = _tile_sums(replace(problem, X=X, y=problem.y[some], price=problem.price[some]), request)
         total = seen if total is None else total + seen
-    return Look.nothing(d, request) if total is None else total
+    return Sums.nothing(d, request) if total is None else total
 
 
-def _look(problem: Problem, request: Request) -> Look:
+def _tile_sums(problem: Problem, request: Request) -> Sums:
     points, direction = [*request.trail.points, request.point], request.direction
     if direction is not None:
         points.append(request.point + direction)
@@ -150,18 +148,24 @@ def _look(problem: Problem, request: Request) -> Look:
             share = np.clip(share + kappa * (1.0 - y * scores[:, j]), 0.0, 1.0)
     found = _sums(problem, y, scores[:, -1], share, request)
     if direction is not None:
-        found.slopes = _slopes_along(problem, scores[:, -2], scores[:, -1] - scores[:, -2], y, share, request.kappa)
+        loops, price, taus = _core.newton_loops, problem.price, _taus(request.kappa)
+        now, move = scores[:, -2], scores[:, -1] - scores[:, -2]
+        if share is None:
+            found.slopes = np.array([loops.slope_along(problem.loss, now, move, tau, y, price) for tau in taus])
+        else:
+            terms = loops.Lagrangian(y, share * price, price, request.kappa)
+            found.slopes = np.array([loops.lagrangian_slope_along(terms, now, move, tau) for tau in taus])
     return found
 
 
-def _sums(problem: Problem, y: Array, scores: Array, share: Array | None, request: Request) -> Look:
+def _sums(problem: Problem, y: Array, scores: Array, share: Array | None, request: Request) -> Sums:
     margins, price = y * scores, problem.price
-    found = Look.nothing(problem.shape[1], request._replace(ahead=0.0, matrix=False))
+    found = Sums.nothing(problem.shape[1], request._replace(ahead=0.0, matrix=False))
     found.loss = found.value = float(price @ values(problem.loss, margins, y))
     if share is None:
         alpha = -price * slopes(problem.loss, margins, y)
         second = np.empty_like(alpha)
-        _core.newton_loops.curvatures(problem.loss, margins, y, price, second)
+        _core.loss_loops.curvatures(problem.loss, margins, y, price, second)
     else:
         kappa, short = request.kappa, 1.0 - margins
         new = np.clip(share + kappa * short, 0.0, 1.0)
@@ -170,7 +174,9 @@ def _sums(problem: Problem, y: Array, scores: Array, share: Array | None, reques
         second = np.where(inside, kappa * price, 0.0)
         found.moved = float(price @ (change * change))
         found.value = float(price @ (new * short - change * change / (2.0 * kappa)))
-        found.inside, found.edges = int(np.count_nonzero(inside)), _edges(y * short)
+        found.inside, moves = int(np.count_nonzero(inside)), y * short
+        found.edges[0] = np.min(-moves[moves <= 0.0], initial=np.inf)
+        found.edges[1] = np.min(moves[moves >= 0.0], initial=np.inf)
         if request.ahead:
             found.ahead = _sums(problem, y, scores, new, request._replace(kappa=request.ahead, ahead=0.0))
     for k, side in enumerate((y > 0, y < 0)):
@@ -184,29 +190,16 @@ def _sums(problem: Problem, y: Array, scores: Array, share: Array | None, reques
     return found
 
 
-def _edges(moves: Array) -> Array:
-    """The least move of b, down and up, that puts a margin at 1."""
-    return np.array([np.min(-moves[moves <= 0.0], initial=np.inf), np.min(moves[moves >= 0.0], initial=np.inf)])
-
-
-def _slopes_along(problem: Problem, scores: Array, move: Array, y: Array, share: Array | None, kappa: float) -> Array:
-    loops, price, taus = _core.newton_loops, problem.price, _taus(kappa)
-    if share is None:
-        return np.array([loops.slope_along(problem.loss, scores, move, tau, y, price) for tau in taus])
-    alpha = share * price
-    return np.array([loops.lagrangian_slope_along(scores, move, tau, y, alpha, price, kappa) for tau in taus])
-
-
 # --- beside the driver ---
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What a driver must know of the problem: not its rows."""
+class Terms(WithIntercept):
+    """What a driver needs to know of the problem, which is all but its rows."""
 
-    loss: Any
+    loss: LossLike
     width: int  # d + 1
-    intercept: Any
+    intercept: str | float | None
     tol: float
     max_iter: int = 500
 
@@ -215,20 +208,9 @@ class Terms:
         return isinstance(self.loss, Hinge)
 
     @property
-    def learned(self) -> bool:
-        return isinstance(self.intercept, str)
-
-    @property
-    def augmented(self) -> bool:
-        return self.learned and self.intercept == "augmented"
-
-    @property
-    def free(self) -> bool:
-        return self.learned and not self.augmented
-
-    @property
-    def offset(self) -> float:
-        return 0.0 if self.intercept is None or self.learned else float(self.intercept)
+    def wide(self) -> bool:
+        """Whether there are too many columns for a matrix."""
+        return self.width > WIDE + 1
 
     def penalty(self, v: Array) -> float:
         return 0.5 * float(v[:-1] @ v[:-1]) + (0.5 * float(v[-1]) ** 2 if self.augmented else 0.0)
@@ -238,7 +220,7 @@ class Terms:
         last = None if self.augmented else -1
         return np.asarray(v[:last] @ direction[:last] + taus * (direction[:last] @ direction[:last]))
 
-    def gradient(self, v: Array, seen: Look) -> Array:
+    def gradient(self, v: Array, seen: Sums) -> Array:
         gradient = -seen.pulls.sum(axis=0)
         gradient[:-1] += v[:-1]
         gradient[-1] += v[-1] if self.augmented else 0.0
@@ -247,7 +229,7 @@ class Terms:
             gradient[-1] = 0.0
         return gradient
 
-    def bound(self, seen: Look) -> tuple[float, Array]:
+    def bound(self, seen: Sums) -> tuple[float, Array]:
         """D(α) and the pulls of its α: a class is scaled down where the intercept is free."""
         scale = np.ones(2)
         plus, minus = seen.pulls[0, -1], -seen.pulls[1, -1]
@@ -268,9 +250,9 @@ class Course:
     point: Array
     trail: Trail
     kappa: float  # 0: the loss is smooth
-    best: float = np.inf  # objective, where, and what a look there showed
+    best: float = np.inf  # objective, where, and what the sums there were
     best_point: Array = field(default_factory=lambda: np.empty(0))
-    best_look: Look | None = None
+    best_sums: Sums | None = None
     bound: float = -np.inf  # and the pulls that gave it
     pulls: Array = field(default_factory=lambda: np.empty(0))
     rounds: int = 0
@@ -286,11 +268,11 @@ class Course:
     def relative_gap(self) -> float:
         return self.gap / max(abs(self.best), 1e-300)
 
-    def note(self, terms: Terms, seen: Look, point: Array) -> None:
-        """Remember what a look has shown."""
+    def note(self, terms: Terms, seen: Sums, point: Array) -> None:
+        """Record the objective and the bound at a point."""
         objective = terms.penalty(point) + seen.loss
-        if objective < self.best or self.best_look is None:
-            self.best, self.best_point, self.best_look = objective, point, seen
+        if objective < self.best or self.best_sums is None:
+            self.best, self.best_point, self.best_sums = objective, point, seen
         bound, pulls = terms.bound(seen)
         if bound > self.bound or not self.pulls.size:
             self.bound, self.pulls = bound, pulls
@@ -308,7 +290,7 @@ class Course:
 
 
 def begin(terms: Terms, start: Array | None = None, before: tuple[Array, Trail, float] | None = None) -> Course:
-    """The first course: from the point, trail and κ of an earlier one, from a point, or from nothing."""
+    """The course to start with: from the point, trail and κ of an earlier one, from a point, or from zero."""
     point = np.zeros(terms.width) if start is None else start.astype(np.float64)
     if before is not None and start is None:
         point, trail, kappa = before
@@ -328,11 +310,10 @@ def _with_offset(terms: Terms, point: Array) -> Array:
 
 
 def drive(terms: Terms, course: Course) -> Rounds:
-    """Yields requests, is sent looks, returns the status; the course is kept up to date on the way."""
-    wide = terms.width > WIDE + 1
+    """Yield requests, receive sums, update the course, and return the status."""
     memory: list[tuple[Array, Array]] = []
     stuck = 0
-    seen = yield _ask(course, None, wide)
+    seen = yield _ask(terms, course, None)
     course.note(terms, seen, course.point)
     while not course.within(terms.tol):
         if course.steps >= terms.max_iter:
@@ -340,61 +321,61 @@ def drive(terms: Terms, course: Course) -> Rounds:
         gradient = terms.gradient(course.point, seen)
         if course.kappa and float(gradient @ gradient) <= _LOOSE * seen.moved / course.kappa:
             # The residual is small beside the move that the multipliers are about to make.
-            seen = yield from _update(terms, course, seen, wide)
+            seen = yield from _update(terms, course, seen)
             memory.clear()
             if course.within(terms.tol):
                 break
             gradient = terms.gradient(course.point, seen)
-        direction = _lbfgs(memory, gradient) if wide else -_solve(terms, seen.matrix, gradient)
+        direction = _lbfgs(memory, gradient) if terms.wide else -_solve(terms, seen.matrix, gradient)
         # What a step, and new multipliers after it, may still gain; these go on with each κ where steps have ended.
         gain = float(-gradient @ direction) + (seen.moved / course.kappa if course.kappa else 0.0)
         stuck = 0 if gain > 1e-16 * abs(course.best) else stuck + 1
         if stuck > (2 if course.kappa else 0):
             return _judged(course, terms.tol)
         course.steps += 1
-        taken = yield from _step(terms, course, seen, gradient, direction, wide)
+        taken = yield from _step(terms, course, seen, gradient, direction)
         if taken is None:
             return _judged(course, terms.tol)
-        if wide:
+        if terms.wide:
             step = taken[0] - course.point
             _remember(memory, step, terms.gradient(*taken) - gradient)
         course.point, seen = taken
-    yield from _settle(terms, course, wide)
+    yield from _settle(terms, course)
     return Status.CONVERGED
 
 
 def _judged(course: Course, tol: float) -> Status:
-    """No progress is left: converged, if that is as good as float64 allows."""
+    """The status when no progress is left: converged if the gap is as small as float64 allows."""
     return Status.CONVERGED if course.within(max(tol, 1e-9)) else Status.STALLED
 
 
-def _ask(course: Course, direction: Array | None, wide: bool) -> Request:
+def _ask(terms: Terms, course: Course, direction: Array | None) -> Request:
     course.rounds += 1
     ahead = _grown(course.kappa) if course.kappa and direction is not None else 0.0
-    return Request(course.point, direction, course.trail, course.kappa, not wide, ahead)
+    return Request(course.point, direction, course.trail, course.kappa, not terms.wide, ahead)
 
 
 def _grown(kappa: float) -> float:
     return min(_GROWTH * kappa, _KAPPA_MAX)
 
 
-def _update(terms: Terms, course: Course, seen: Look, wide: bool) -> Rounds:
-    """New multipliers; how things look with them has mostly come along with the last look."""
+def _update(terms: Terms, course: Course, seen: Sums) -> Rounds:
+    """Update the multipliers; the sums with the new ones have mostly come with the last answer."""
     course.trail, course.kappa = course.trail.then(course.point, course.kappa), _grown(course.kappa)
     if seen.ahead is None:
-        seen = yield _ask(course, None, wide)
+        seen = yield _ask(terms, course, None)
     else:
         seen = seen.ahead
     course.note(terms, seen, course.point)
     return seen
 
 
-def _step(terms: Terms, course: Course, seen: Look, gradient: Array, direction: Array, wide: bool) -> Rounds:
-    """(point, look) after a step that goes down, shortened until it does; None if it never does."""
+def _step(terms: Terms, course: Course, seen: Sums, gradient: Array, direction: Array) -> Rounds:
+    """Take a step, shortened until Φ decreases; return (point, sums) there, or None if Φ never decreases."""
     now, decrement = terms.penalty(course.point) + seen.value, float(-gradient @ direction)
     taus = _taus(course.kappa)
     for _ in range(_SHORTER):
-        tried = yield _ask(course, direction, wide)
+        tried = yield _ask(terms, course, direction)
         target = course.point + direction
         course.note(terms, tried, target)
         along = tried.slopes + terms.penalty_slopes(course.point, direction, taus)
@@ -407,39 +388,32 @@ def _step(terms: Terms, course: Course, seen: Look, gradient: Array, direction: 
 
 
 def _short(along: Array, taus: Array) -> float:
-    """The last tau up to which Φ goes down for certain; below the first one, where that is too long."""
+    """The last tau up to which Φ certainly decreases, or half the first one if it does not decrease up to there."""
     k = int(np.argmax(along > 0.0))
     return float(taus[k - 1] if k else 0.5 * taus[0])
 
 
-def _settle(terms: Terms, course: Course, wide: bool) -> Rounds:
-    """A free intercept that no row of the hinge holds goes to the middle of where it may be.
+def _settle(terms: Terms, course: Course) -> Rounds:
+    """Move a free intercept that no row of the hinge determines to the middle of its range.
 
     So it depends on the rows and not on the path, as `duality.settled_intercept` has it.
     """
-    seen = course.best_look
+    seen = course.best_sums
     if not (terms.hinge and terms.free and seen is not None and seen.inside == 0 and np.isfinite(seen.edges).all()):
         return
     best, middle = course.best, course.best_point.copy()
     middle[-1] += 0.5 * (seen.edges[1] - seen.edges[0])
     course.point = middle
-    seen = yield _ask(course, None, wide)
+    seen = yield _ask(terms, course, None)
     course.note(terms, seen, middle)
     if terms.penalty(middle) + seen.loss <= best + 1e-13 * abs(best):
-        course.best_point, course.best_look = middle, seen
+        course.best_point, course.best_sums = middle, seen
 
 
 def _solve(terms: Terms, packed: Array | None, right: Array) -> Array:
     """(I + matrix)⁻¹ right."""
-    d = terms.width - 1
-    matrix = lapack.dtpttr(d + 1, packed, uplo="L")[0]
-    matrix[np.arange(d), np.arange(d)] += 1.0
-    if not terms.learned:
-        matrix[-1, :] = 0.0
-        matrix[-1, -1] = 1.0
-    else:
-        matrix[-1, -1] += 1.0 if terms.augmented else 1e-12 * max(1.0, float(matrix[-1, -1]))
-    return solve_lower(matrix, right)
+    matrix = lapack.dtpttr(terms.width, packed, uplo="L")[0]
+    return solve_lower(completed(matrix, terms, float(matrix[-1, -1])), right)
 
 
 def _lbfgs(memory: list[tuple[Array, Array]], gradient: Array) -> Array:

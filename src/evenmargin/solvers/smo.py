@@ -4,39 +4,37 @@ In signed coefficients β_i = α_i y_i the dual is
 
     maximise  Σ β_i y_i − 1/2 βᵀKβ,   β_i between 0 and price_i·y_i,  Σ β_i = 0,
 
-the last only where the intercept is free. Its gradient is v = y − Kβ, and β is
-optimal when no v of a row that may rise is above that of a row that may fall;
-the difference is the violation, in units of the margin.
+the last only where the intercept is free. Its gradient is v = y − Kβ, and β is optimal when no v of a row that may rise
+is above that of a row that may fall; the difference is the violation, in units of the margin.
 
-A round takes the rows that violate most and keeps the last round's free ones,
-solves the problem of these rows alone on their block of K (`block.py`), and then
-updates v of all rows for the coefficients that changed. Sets grow when many of
+A round takes the rows that violate most and keeps the last round's free ones, solves the problem of these rows alone on
+their block of K (`block.py`), and then updates v of all rows for the coefficients that changed. Sets grow when many of
 their rows are free, as they are for a large C.
 
 Many rows with a cheap kernel start from a sample: the machine of a quarter of the
 rows at four times their price is nearly the same function, and tells which of all
 rows are at which bound. This is repeated from some thousand rows upwards.
 
-Products with K are in float32 at first. Before the result is believed, v is
-computed again in float64 for the rows near the margin; if it then fails, rounds
-go on in float64. So the violation that ends a fit is a true one.
+Products with K are in float32 at first. Before the result is believed, v is computed again in float64 for the rows near
+the margin; if it then fails, rounds go on in float64. So the violation that ends a fit is a true one.
 
 With the squared hinge there is no upper bound, and K has a ridge of 1/(2 price).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import Enum
 
 import numpy as np
 
 from .._util.typing import Array, Index
 from ..kernels import kernel_dot
 from ..losses import values
-from ..problem import KernelProblem, Solution
+from ..problem import KernelProblem, Solution, Status
 from .base import Control, Solver, State, require, run, whole
-from .block import polish, solve_block
-from .gram import Gram, Streamed, Whole, hold
+from .block import WorkingSet
+from .gram import Entries, Gram, StreamedGram, WholeGram, hold
 
 # Error of a float32 kernel value from which float64 is used from the start.
 _COARSE = 1e-4
@@ -48,6 +46,13 @@ _WIDTH = 0.04
 _PATIENCE = 10
 # Steps inside blocks that a fit may take, at least: what LIBSVM grants too.
 _STEPS = 10_000_000
+
+
+class Phase(Enum):
+    """Whether v is exact for the rows near the margin."""
+
+    ROUNDS = "working sets are solved, and v carries rounding"
+    CHECKED = "v is computed anew in float64"
 
 
 @dataclass
@@ -65,20 +70,26 @@ class SMOState(State):
     least: float = np.inf
     waited: int = 0
     steps: int = 0  # inside blocks
-    sure: bool = False  # v is true near the margin
-    bars: Bars | None = None
+    phase: Phase = Phase.ROUNDS
+    barriers: Barriers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.barriers = Barriers(self.beta, self.lo, self.hi)
+
+    def restart(self, beta: Array, lo: Array, hi: Array) -> None:
+        """Go on from other coefficients, in another box."""
+        self.beta, self.lo, self.hi, self.barriers = beta, lo, hi, Barriers(beta, lo, hi)
 
     def movable(self) -> tuple[Array, Array]:
         """v of rows that may rise, −∞ for others, and of rows that may fall, ∞ for others; good until the next call."""
-        if self.bars is None or not self.bars.are_of(self):
-            self.bars = Bars(self.beta, self.lo, self.hi)
-        return np.add(self.v, self.bars.rise, out=self.bars.up), np.add(self.v, self.bars.fall, out=self.bars.down)
+        bars = self.barriers
+        return np.add(self.v, bars.rise, out=bars.up), np.add(self.v, bars.fall, out=bars.down)
 
 
-class Bars:
-    """Which rows may rise and fall, as what to add to v: 0, or an infinity for rows at a bound.
+class Barriers:
+    """What to add to v for rows that may rise, and for those that may fall: 0, or an infinity at a bound.
 
-    A round looks at all rows twice, but moves few: the bars of these alone change.
+    A round looks at all rows twice, but moves few: the barriers of these alone change.
     """
 
     def __init__(self, beta: Array, lo: Array, hi: Array) -> None:
@@ -86,11 +97,8 @@ class Bars:
         self.rise, self.fall, self.up, self.down = np.empty((4, beta.size))
         self.note(slice(None))
 
-    def are_of(self, state: SMOState) -> bool:
-        return self.beta is state.beta and self.lo is state.lo and self.hi is state.hi
-
     def note(self, rows: Index | slice) -> None:
-        """β of these rows has changed."""
+        """Update the rows whose β has changed."""
         self.rise[rows] = np.where(self.beta[rows] < self.hi[rows], 0.0, -np.inf)
         self.fall[rows] = np.where(self.beta[rows] > self.lo[rows], 0.0, np.inf)
 
@@ -108,18 +116,18 @@ class SMO(Solver):
     size: int = 1024
 
     def __post_init__(self) -> None:
-        require(self, size=(whole(self.size, 2), "a whole number from 2"))
+        require(self, size=(whole(self.size, 2), "a whole number of at least 2"))
 
     name = "smo"
     unit = "working set"
     kernel = True
     needs = ("dual_box",)
 
-    def default_max_iter(self, problem: KernelProblem) -> int:  # type: ignore[override]
-        return 100_000
-
-    def init(self, problem: KernelProblem, control: Control) -> SMOState:  # type: ignore[override]
-        gram = _hold(problem, self.size)
+    def init(self, problem: KernelProblem, control: Control) -> SMOState:
+        _, ridge = problem.loss.dual_box()
+        constant, ridge = float(problem.augmented), ridge / problem.price if ridge else None
+        entries = Entries(problem.kernel, problem.X, problem.workers, constant, ridge)
+        gram = hold(entries, problem.cache_size, self.size)
         if gram.rounding > _COARSE:
             gram.widen()
         y = problem.y.astype(np.float64)
@@ -127,33 +135,36 @@ class SMO(Solver):
         beta = np.zeros(y.size)
         if control.alpha is not None:
             beta = _balanced(np.clip(control.alpha * y, lo, hi), problem.free)
-        elif y.size > _MANY and isinstance(gram, Streamed) and control.tol < 0.1 and np.isfinite(hi).all():
+        elif y.size > _MANY and isinstance(gram, StreamedGram) and control.tol < 0.1 and np.isfinite(hi).all():
             beta = self._from_samples(problem)
         target = y - problem.offset
         some = np.flatnonzero(beta)
         v = target - gram.dot(some, beta[some]) if some.size else target.copy()
         size = min(self.size, gram.most, y.size)
-        if isinstance(gram, Whole) and y.size <= gram.most:
+        if isinstance(gram, WholeGram) and y.size <= gram.most:
             size = y.size
         return SMOState(gram, beta, lo, hi, target, v, size, control.tol, np.empty(0, np.intp))
 
-    def step(self, problem: KernelProblem, state: SMOState, limit: int) -> int:  # type: ignore[override]
+    def step(self, problem: KernelProblem, state: SMOState, limit: int) -> int:
         top, bottom = _extremes(state, problem.free)
         noise = _noise(state)
         if top - bottom <= max(state.tol, 3.0 * noise):
-            again = state.sure
-            self._look_closely(problem, state, noise)
+            before = state.phase
+            self._check(problem, state, noise)
             top, bottom = _extremes(state, problem.free)
             if top - bottom <= state.tol:
                 state.tol *= 0.1  # should the gap not be small enough yet
-                state.due, state.stationary = problem.definite, not problem.definite
-                state.settled = again or not problem.definite  # looked at before: rounding is all that is left
+                state.due = problem.definite
+                if not problem.definite:
+                    state.ending = Status.STATIONARY
+                elif before is Phase.CHECKED:  # rounding is all that is left
+                    state.ending = Status.STALLED
                 return 1
             _widen(state)
         state.due = False
         self._solve(problem, state, self._choose(problem, state, top, bottom), top - bottom)
         if self._is_stuck(state, top - bottom):
-            state.settled = not state.gram.single
+            state.ending = None if state.gram.single else Status.STALLED
             _widen(state)
         return 1
 
@@ -167,11 +178,11 @@ class SMO(Solver):
         spent = state.steps >= max(_STEPS, 100 * state.beta.size)
         return state.waited >= _PATIENCE or violation <= floor or spent
 
-    def coefficients(self, problem: KernelProblem, state: SMOState) -> tuple[Array, float]:  # type: ignore[override]
+    def coefficients(self, problem: KernelProblem, state: SMOState) -> tuple[Array, float]:
         return state.beta, _intercept(problem, state)
 
-    def gap(self, problem: KernelProblem, state: SMOState) -> tuple[float, float]:  # type: ignore[override]
-        """Objective and gap, from v alone: no further product with K."""
+    def gap(self, problem: KernelProblem, state: SMOState) -> tuple[float, float]:
+        """Objective and gap, from v alone, without another product with K."""
         b = 0.0 if problem.augmented else _intercept(problem, state)
         product = state.target - state.v
         curved = float(state.beta @ product)
@@ -184,35 +195,33 @@ class SMO(Solver):
             return objective, np.nan
         return objective, max(0.0, objective - (float(state.beta @ state.target) - 0.5 * curved))
 
-    def finish(self, problem: KernelProblem, state: SMOState, solution: Solution) -> bool:  # type: ignore[override]
-        if isinstance(state.gram, Whole) and state.size == state.beta.size:
+    def finish(self, problem: KernelProblem, state: SMOState, solution: Solution) -> bool:
+        if isinstance(state.gram, WholeGram) and state.size == state.beta.size:
             self._polish(problem, state)
         else:
-            self._look_closely(problem, state, _noise(state))
+            self._check(problem, state, _noise(state))
         solution.coef, solution.intercept = self.coefficients(problem, state)
         solution.alpha = np.abs(state.beta)
         solution.objective, solution.gap = self.gap(problem, state)
         return False
 
-    def certificate(self, problem: KernelProblem, solution: Solution) -> tuple[float, float]:  # type: ignore[override]
+    def certificate(self, problem: KernelProblem, solution: Solution) -> tuple[float, float]:
         return solution.objective, solution.gap  # `finish` has looked
 
     def _solve(self, problem: KernelProblem, state: SMOState, rows: Index, violation: float) -> None:
-        """Solve the block of these rows and carry the change to all."""
+        """Solve the block of these rows, and update v of all rows."""
         before = state.beta[rows]
         own = before.copy()
         tol = 0.5 * state.tol
         if rows.size < state.beta.size:  # other rows will disturb it
             tol = max(tol, 0.1 * violation)
-        state.steps += solve_block(
-            state.gram.block(rows), own, state.lo[rows], state.hi[rows], state.v[rows], tol, problem.free
-        )
+        K, lo, hi, v = state.gram.block(rows), state.lo[rows], state.hi[rows], state.v[rows]
+        state.steps += WorkingSet(K, own, lo, hi, v, problem.free).solve(tol)
         moved = np.flatnonzero(own != before)
         state.beta[rows] = own
-        if state.bars is not None:
-            state.bars.note(rows[moved])
+        state.barriers.note(rows[moved])
         state.v -= state.gram.dot(rows[moved], (own - before)[moved])
-        state.last, state.sure = rows, False
+        state.last, state.phase = rows, Phase.ROUNDS
 
     def _choose(self, problem: KernelProblem, state: SMOState, top: float, bottom: float) -> Index:
         """The last set's free rows, up to half of a set, and the worst violators of both kinds."""
@@ -237,14 +246,14 @@ class SMO(Solver):
         more = _largest(rise, room - ups.size - downs.size)
         return np.concatenate([keep, ups, downs, more])
 
-    def _look_closely(self, problem: KernelProblem, state: SMOState, noise: float) -> None:
-        """v in float64, for rows that rounding may misplace: free ones, and those near the margin.
+    def _check(self, problem: KernelProblem, state: SMOState, noise: float) -> None:
+        """Compute v again in float64 for rows that rounding may misplace: free ones, and those near the margin.
 
         For all rows where the others' rounding might show in the violation or the
         objective. (In the gap, that of rows at a bound cancels.)
         """
-        if state.sure or isinstance(state.gram, Whole):
-            state.sure = True
+        before, state.phase = state.phase, Phase.CHECKED
+        if before is Phase.CHECKED or isinstance(state.gram, WholeGram):
             return
         rows = np.arange(state.beta.size)
         dual = 0.5 * float(state.beta @ (state.target + state.v))
@@ -253,13 +262,12 @@ class SMO(Solver):
             rows = np.flatnonzero(near | ((state.beta > state.lo) & (state.beta < state.hi)))
         some = np.flatnonzero(state.beta)
         state.v[rows] = state.target[rows] - state.gram.exact(rows, some, state.beta[some])
-        state.sure = True
 
     def _polish(self, problem: KernelProblem, state: SMOState) -> None:
-        """The last digits, where all of K is at hand: a weight of 2 is then a row twice, exactly."""
+        """Solve to the last digits with the whole matrix: a weight of 2 is then exactly a row twice."""
         K = state.gram.block(np.arange(state.beta.size))
-        polish(K, state.beta, state.lo, state.hi, state.v, problem.free)
-        state.bars = None
+        WorkingSet(K, state.beta, state.lo, state.hi, state.v, problem.free).polish()
+        state.barriers.note(slice(None))
         some = np.flatnonzero(state.beta)
         state.v = state.target - state.gram.dot(some, state.beta[some])
 
@@ -272,7 +280,7 @@ class SMO(Solver):
         classes = [rng.permutation(np.flatnonzero(kind)) for kind in (problem.y > 0, problem.y <= 0)]
 
         def draw(share: int) -> KernelProblem:
-            """One in `share` of each class, but some hundred of it, at a price that makes up for the others."""
+            """One in `share` rows of each class, but at least 200, at prices that make up for the others."""
             parts = [own[: max(min(own.size, 200), own.size // share)] for own in classes]
             scale = np.concatenate(
                 [np.full(part.size, own.size / part.size) for own, part in zip(classes, parts, strict=True)]
@@ -296,16 +304,8 @@ class SMO(Solver):
             sample, alpha = larger, np.abs(beta)
 
 
-def _hold(problem: KernelProblem, size: int) -> Gram:
-    _, ridge = problem.loss.dual_box()
-    return hold(
-        problem.kernel, problem.X, 1.0 if problem.augmented else 0.0, ridge / problem.price if ridge else None,
-        problem.workers, problem.cache_size, size,
-    )  # fmt: skip
-
-
 def _widen(state: SMOState) -> None:
-    """From here on in float64, v included."""
+    """Compute in float64 from now on, and v again."""
     if state.gram.single:
         state.gram.widen()
         some = np.flatnonzero(state.beta)
@@ -314,7 +314,7 @@ def _widen(state: SMOState) -> None:
 
 
 def _noise(state: SMOState) -> float:
-    """What rounding may have done to v."""
+    """The rounding error that v may have."""
     return state.gram.rounding * float(np.linalg.norm(state.beta)) if state.gram.single else 0.0
 
 
@@ -365,7 +365,7 @@ def _largest(numbers: Array, count: int) -> Index:
 
 
 def _extended(sample: KernelProblem, found: Solution, problem: KernelProblem) -> Array:
-    """β of more rows from a machine of some: at a bound by their margin, in between near it.
+    """β of more rows, by their margins under a machine of some: at a bound, or in between near the margin.
 
     A free intercept is set so that Σ β = 0.
     """
