@@ -22,7 +22,7 @@ FOREIGN = {
         "_check_method_params", "_check_sample_weight", "_fit_context", "_get_feature_names", "_num_samples",
         "_safe_split", "_validate_params",
     },
-    "_core/_jit.py": {"_CacheLocator"},  # numba's cache has no public way to choose its folder
+    "_core/_jit.py": {"_cache"},  # numba has no public way to choose the folder of a function's cache
     "onnx/_register.py": {"_parse_sklearn"},  # skl2onnx: how the parts of a model are parsed
     "selection/scoring.py": {"_accept_sample_weight"},  # scikit-learn: whether a scorer takes weights
     "zsvm.py": {"_gamma", "_compute_kernel"},  # SVC: gamma as a number, and a callable kernel's values
@@ -37,7 +37,6 @@ BY_NAME = {
     "_core/__init__.py": "compiled loops, when they are first used",
     "cli/__init__.py": "the module of a command, when it runs",
     "cli/_compare.py": "rivals that may not be installed",
-    "neural/estimators.py": "torch, which is optional",
     "persistence/types.py": "the types that model files name",
     "persistence/_trusted.py": "types of other packages that model files name",
     "report/_recipe.py": "the public module of a class that the report names",
