@@ -543,7 +543,7 @@ def test_the_figures_of_a_report_are_those_of_scikit_learn(shop, tmp_path):
         f"{tp} found",
         f"{fn} missed",
         f"{fp} false alarms",
-        f"{tn} left alone",
+        f"{tn} correctly not flagged",
         f"found {100 * tp / (tp + fn):.1f} %",
         f"right {100 * tp / (tp + fp):.1f} %",
         f"ROC-AUC is {roc_auc_score(truth, verdict['score']):.3f}",
