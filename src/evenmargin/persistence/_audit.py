@@ -20,14 +20,14 @@ PARTS = 200_000  # brackets in schema.json: skops takes up to 5 KB for each
 _DEPTH = 150  # of brackets in schema.json: skops goes down them by recursion
 
 
-def parsed_schema(schema: bytes) -> Any:
-    """JSON of a bounded size in memory, without keys that come twice."""
+def parsed_schema(schema: bytes, change: Callable[[dict[str, Any]], dict[str, Any]] = lambda part: part) -> Any:
+    """JSON of a bounded size in memory, without keys that come twice; each of its dicts is changed on the way."""
     require(schema.count(b"{") + schema.count(b"[") <= PARTS, f"it has more than {PARTS:,} parts")
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         unique = dict(pairs)
         require(len(unique) == len(pairs), "a dict has keys that JSON cannot tell apart")
-        return unique
+        return change(unique)
 
     return json.loads(schema, object_pairs_hook=once)
 

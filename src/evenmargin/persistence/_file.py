@@ -7,8 +7,8 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
@@ -23,9 +23,8 @@ __all__ = [
 FORMAT = 2  # 1 was of versions before the first release: types under the names of modules
 MANIFEST, SCHEMA = "evenmargin.json", "schema.json"
 _SEAL = re.compile(rb"evenmargin-model (\d{1,6}) sha256:([0-9a-f]{64})\Z")
-_MEMBER = re.compile(r"evenmargin\.json|schema\.json|[0-9]{1,9}\.(npy|npz|bin)")
+_MEMBER = re.compile(r"evenmargin\.json|schema\.json|[0-9]{1,20}\.(npy|npz|bin)")
 _RATIO, _ROOM = 64, 64 * 2**20  # a file unpacks to at most so many times its size, or so many bytes if that is more
-_START = (1980, 1, 1, 0, 0, 0)  # the date of every member, so that the same model is the same bytes
 
 
 class ModelFileError(ValueError):
@@ -56,9 +55,7 @@ def zipped(members: dict[str, bytes], ways: dict[str, int]) -> io.BytesIO:
     out = io.BytesIO()
     with ZipFile(out, "w") as archive:
         for name, content in members.items():
-            info = ZipInfo(name, _START)
-            info.create_system = 3  # whatever the system is
-            archive.writestr(info, content, ways.get(name, ZIP_STORED))
+            archive.writestr(ZipInfo(name), content, ways.get(name, ZIP_STORED))
         archive.comment = b" " * len(seal(b""))
     return out
 
@@ -151,7 +148,7 @@ def _what_it_is(head: bytes) -> str:
     """What a file without a seal may be, and what to do about it."""
     if not head:
         return "is empty, so it is not a model file."
-    if _is_pickle(head) or any(_is_pickle(_start_of(head, make)) for make in _decompressors(head)):
+    if any(map(_is_pickle, [head, *_decompressed(head)])):
         return (
             "is a pickle, which can run any code when it is opened, so it was not: if you trust its source, "
             "load it with joblib or pickle yourself, and save the model with evenmargin.save."
@@ -167,26 +164,15 @@ def _is_pickle(head: bytes) -> bool:
     return (head[:1] == b"\x80" and head[1:2] <= b"\x08") or head.startswith((b"ccopy_reg\n", b"ccopyreg\n"))
 
 
-def _decompressors(head: bytes) -> list[Callable[[], Any]]:
-    """For what joblib compresses with."""
+def _decompressed(head: bytes) -> Iterator[bytes]:
+    """The first bytes of what joblib may have compressed."""
     import bz2
     import lzma
     import zlib
 
-    if head[:2] == b"\x1f\x8b":
-        return [lambda: zlib.decompressobj(31)]
-    if head[:1] == b"\x78":
-        return [zlib.decompressobj]
-    if head[:3] == b"BZh":
-        return [bz2.BZ2Decompressor]
-    return [lzma.LZMADecompressor] if head[:6] == b"\xfd7zXZ\x00" or head[:3] == b"\x5d\x00\x00" else []
-
-
-def _start_of(head: bytes, make: Callable[[], Any]) -> bytes:
-    try:
-        return bytes(make().decompress(head, 64))
-    except Exception:  # not compressed after all, or not enough of it
-        return b""
+    for make in (lambda: zlib.decompressobj(zlib.MAX_WBITS | 32), bz2.BZ2Decompressor, lzma.LZMADecompressor):
+        with suppress(Exception):  # compressed in another way, or not at all
+            yield make().decompress(head, 64)
 
 
 # --- from bytes to members ---

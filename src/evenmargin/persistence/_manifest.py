@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import re
-import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -58,11 +56,10 @@ def written_manifest(model: Any, notes: dict[str, Any] | None) -> bytes:
 
     if not isinstance(notes, dict | None):
         raise ModelFileError(f"notes must be a dict, and this is a {type(notes).__name__}.")
-    moment = datetime.fromtimestamp(int(os.environ.get("SOURCE_DATE_EPOCH", time.time())), UTC)
     manifest = {
         "format": FORMAT,
         "model": file_name(full_name(type(model))),
-        "saved": moment.isoformat(),
+        "saved": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {
             "evenmargin": __version__,
             "python": platform.python_version(),

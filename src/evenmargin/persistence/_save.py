@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 from .._util.files import check_place, replace_file
-from ._canonical import canonical
-from ._file import MANIFEST, ModelFileError, said, sealed
+from ._audit import parsed_schema
+from ._file import MANIFEST, SCHEMA, ModelFileError, require, said, sealed
 from ._load import built
 from ._manifest import written_manifest
 from ._trusted import Untrusted, listed, names_of
-from .types import full_name
+from .types import file_name, full_name
 
 __all__ = ["save"]
 
@@ -28,8 +32,7 @@ def save(
     """Write a model to a file that can be loaded without trusting who sends it.
 
     Before anything is written, the model is taken apart and built again, and refused if
-    that fails. The file appears whole or not at all. The same model gives the same
-    bytes, except for the time, which SOURCE_DATE_EPOCH in the environment sets.
+    that fails. The file appears whole or not at all.
 
     Parameters
     ----------
@@ -92,7 +95,7 @@ def _packed(model: Any, manifest: bytes, known: frozenset[str]) -> bytes:
     except Exception:  # skops raises what the object at hand raises
         raise ModelFileError(f"This {name} cannot be saved: {_culprit(model)}.") from None
     try:
-        content = sealed({MANIFEST: manifest, **canonical(written)})
+        content = sealed({MANIFEST: manifest, **_members(written)})
         built(content, known)
     except Untrusted as error:
         raise ModelFileError(
@@ -102,6 +105,40 @@ def _packed(model: Any, manifest: bytes, known: frozenset[str]) -> bytes:
     except Exception as error:
         raise ModelFileError(f"This {name} cannot be saved, since it could not be loaded: {said(error)}.") from None
     return content
+
+
+def _members(written: bytes) -> dict[str, bytes]:
+    """What skops wrote, as a model file has it."""
+    with ZipFile(io.BytesIO(written)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    schema = parsed_schema(members[SCHEMA], partial(_settled, parts={}))
+    matrices = {name: _uncompressed(content) for name, content in members.items() if name.endswith(".npz")}
+    return members | matrices | {SCHEMA: json.dumps(schema, separators=(",", ":")).encode()}
+
+
+def _settled(part: dict[str, Any], parts: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    """A part of schema.json with a type of this package under its name in `types`; skops says where it is defined."""
+    kind = part.get("__loader__")
+    if not isinstance(kind, str):
+        return part
+    name = file_name(f"{part['__module__']}.{part['__class__']}")
+    part["__module__"], _, part["__class__"] = name.rpartition(".")
+    if kind == "DictNode":  # skops reads the key False as bool("false"), which is True
+        kinds = [kind["__class__"].strip("_") for kind in part["key_types"]["content"]]
+        pairs = zip(kinds, part["content"].items(), strict=True)
+        part["content"] = {"" if kind == "bool" and key == "false" else key: value for kind, (key, value) in pairs}
+        require(len(part["content"]) == len(kinds), "a dict has keys that JSON cannot tell apart")
+    # A part that comes again is the same again, whatever numbers skops gives to lists that it makes of its content.
+    return parts.setdefault(part["__id__"], part) if "__id__" in part else part
+
+
+def _uncompressed(matrix: bytes) -> bytes:
+    """A sparse matrix without a compression of its own inside that of the file."""
+    from scipy.sparse import load_npz, save_npz
+
+    out = io.BytesIO()
+    save_npz(out, load_npz(io.BytesIO(matrix)), compressed=False)
+    return out.getvalue()
 
 
 def _culprit(value: Any, place: str = "it", depth: int = 10) -> str:
