@@ -476,7 +476,7 @@ def test_what_is_kept_of_strange_words_is_bounded():
     assert matcher.notes() == [
         "1,800 values of 'amount' are not numbers and count as missing: 'x0.0', 'x0.1', 'x0.2' and others."
     ]
-    assert sum(map(len, matcher._examples.values())) == 100
+    assert sum(len(tally.lost) for tally in matcher.tallies.values()) == 100
 
 
 def test_another_column_of_the_same_name_is_refused():

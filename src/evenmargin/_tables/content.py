@@ -97,7 +97,7 @@ class Content:
     def remarks(self, name: str) -> list[str]:
         """What people should know."""
         if self.lost:
-            return [lost_note(name, self.kind, self.lost.total(), self.lost)]
+            return [lost_note(name, self.kind, self.lost)]
         badly = self._badly_written() or self._mixed()
         return [f"Column {name!r} is read as words: {badly}."] if badly else []
 
@@ -227,8 +227,9 @@ def _named_like_id(name: str) -> bool:
     return any(part.lower() in _ID_WORDS for part in parts) or _JOINED_ID.fullmatch(name.lower()) is not None
 
 
-def lost_note(name: str, kind: str, lost: int, words: Counter[str]) -> str:
-    shown = ", ".join(repr(word) for word, _ in words.most_common(3)) + (" and others" if len(words) > 3 else "")
-    if lost == 1:
-        return f"1 value of {name!r} is not a {kind} and counts as missing: {shown}."
-    return f"{lost:,} values of {name!r} are not {PLURAL[kind]} and count as missing: {shown}."
+def lost_note(name: str, kind: str, lost: Counter[str]) -> str:
+    """Say which values of a column count as missing, and how many."""
+    words = ", ".join(repr(word) for word, _ in lost.most_common(3)) + (" and others" if len(lost) > 3 else "")
+    if lost.total() == 1:
+        return f"1 value of {name!r} is not a {kind} and counts as missing: {words}."
+    return f"{lost.total():,} values of {name!r} are not {PLURAL[kind]} and count as missing: {words}."

@@ -20,7 +20,7 @@ from .._util.typing import Array
 from ..auto import EvenMarginClassifier
 from ..operating import expected_cost, get_objective
 from ._arguments import parse_objective, parse_time
-from ._columns import AS_ASKED, Schema, prepare
+from ._columns import AS_ASKED, Prepared, Schema, prepare
 from ._reading import InputError, fingerprint, open_table
 from ._voice import Voice
 
@@ -52,35 +52,30 @@ class TrainingTable:
 
 @dataclass(frozen=True)
 class Lesson:
-    """Rows to learn from."""
+    """What there is to learn from in a file; `ids` are names of the rows."""
 
-    name: str
-    X: pd.DataFrame
-    y: NDArray[Any]
+    file: str
+    table: Prepared
     weight: Array | None
-    schema: Schema
-    positive: Any
-    notes: list[str]
     ids: NDArray[Any] | None
 
 
 def learn(voice: Voice, source: TrainingTable) -> Lesson:
-    """Read a table and see what can be learned from it."""
+    """Read a table and find out what can be learned from it."""
     with voice.busy(f"reading {source.data}"):
         file = open_table(source.data, encoding=source.encoding, separator=source.separator)
         frame, weight = take_weights(file.read(), source.weight, file.name, source.target)
-        ready = prepare(frame, source.target, source.positive, drop=source.drop or (), keep=source.keep or ())
-    notes, schema = [*file.notes, *ready.notes], replace(ready.schema, decimal_comma=file.decimal_comma)
-    for note in notes:
+        table = prepare(frame, source.target, source.positive, drop=source.drop or (), keep=source.keep or ())
+    schema = replace(table.schema, decimal_comma=file.decimal_comma)
+    table = replace(table, schema=schema, notes=[*file.notes, *table.notes])
+    for note in table.notes:
         voice.note(note)
-    if weight is not None:
-        weight = weight[ready.rows]
-    ids = _ids(frame[ready.rows], schema)
-    return Lesson(file.name, ready.X, ready.y, weight, schema, ready.positive, notes, ids)
+    weight = None if weight is None else weight[table.rows]
+    return Lesson(file.name, table, weight, _ids(frame[table.rows], schema))
 
 
 def _ids(frame: pd.DataFrame, schema: Schema) -> NDArray[Any] | None:
-    """Names for the rows: the first column that was left out and names each of them."""
+    """Find names for the rows: the first column that was left out and is different in each of them."""
     for name, why in schema.left_out.items():
         column = frame[name]
         with suppress(TypeError):  # lists cannot be compared
@@ -92,7 +87,7 @@ def _ids(frame: pd.DataFrame, schema: Schema) -> NDArray[Any] | None:
 def take_weights(
     frame: pd.DataFrame, column: str | None, name: str, target: str | None = None
 ) -> tuple[pd.DataFrame, Array | None]:
-    """The frame without its column of weights, and the weights."""
+    """Split a frame into all but its column of weights, and the weights."""
     if column is None:
         return frame, None
     if column not in frame.columns:
@@ -110,60 +105,78 @@ def take_weights(
 
 
 def fit(
-    voice: Voice, *, objective: str, time_budget: str, model: Path | None, report: Path | None, seed: int,
-    jobs: int | None, **table: Any,
-) -> None:  # fmt: skip
-    """Learn, say what to expect, and keep the model and the report where that is asked for."""
+    voice: Voice,
+    *,
+    objective: str,
+    time_budget: str,
+    model: Path | None,
+    report: Path | None,
+    seed: int,
+    jobs: int | None,
+    **table: Any,
+) -> None:
+    """Learn, say what to expect, and write the model and the report where that is asked for."""
     source = TrainingTable(**table)
     goal, seconds = parse_objective(objective), parse_time(time_budget)
     places = [place for place in (model, report) if place is not None]
     for place in places:
         check_place(place, source.data)
     if len({place.resolve() for place in places}) < len(places):
-        raise InputError(f"{model} is given for the model and for the report: give each a file of its own.")
+        raise InputError(f"{model} is named for the model and for the report: give each a file of its own.")
     lesson = learn(voice, source)
+    X, y, positive = lesson.table.X, lesson.table.y, lesson.table.positive
     machine = EvenMarginClassifier(
-        goal, time_budget=seconds, pos_label=lesson.positive, random_state=seed, n_jobs=jobs, verbose=int(voice.lively)
+        goal, time_budget=seconds, pos_label=positive, random_state=seed, n_jobs=jobs, verbose=int(voice.lively)
     )
-    machine.fit(lesson.X, lesson.y, sample_weight=lesson.weight)
-    tell_estimates(voice, machine, int(np.count_nonzero(lesson.y == lesson.positive)))
+    machine.fit(X, y, sample_weight=lesson.weight)
+    tell_estimates(voice, machine, int(np.count_nonzero(y == positive)))
     if model is not None:
-        notes = {
-            "table": lesson.schema.to_notes(), "source": lesson.name, "rows": len(lesson.X), "said": lesson.notes,
-            "digest": digest(lesson.X, lesson.y), "weight": source.weight,
-        }  # fmt: skip
-        persistence.save(machine, model, notes=notes)
-        voice.done = True
-        voice.facts["model"] = str(model)
-        voice.say(f"model:  {model}")
+        _save_model(voice, model, machine, lesson, source.weight)
     if report is not None:
-        from ..report import write_report
-
-        with voice.busy("writing the report"):
-            write_report(
-                report, machine, lesson.X, lesson.y, sample_weight=lesson.weight, training=True,
-                title=f"{lesson.schema.target}: {lesson.positive}", target=lesson.schema.target, notes=lesson.notes,
-                rows=lesson.ids, provenance=made_by(lesson.name),
-            )  # fmt: skip
-        voice.done = True
-        voice.facts["report"] = str(report)
-        voice.say(f"report: {report}")
-    if model is None and report is None:
+        _write_report(voice, report, machine, lesson)
+    if not places:
         voice.note("Nothing was saved: --model out.skops saves the model, --report out.html writes a report.")
 
 
+def _save_model(voice: Voice, path: Path, machine: EvenMarginClassifier, lesson: Lesson, weight: str | None) -> None:
+    table = lesson.table
+    notes = {
+        "table": table.schema.to_notes(),
+        "source": lesson.file,
+        "rows": len(table.X),
+        "said": table.notes,
+        "digest": digest(table.X, table.y),
+        "weight": weight,
+    }
+    persistence.save(machine, path, notes=notes)
+    voice.wrote("model", path)
+
+
+def _write_report(voice: Voice, path: Path, machine: EvenMarginClassifier, lesson: Lesson) -> None:
+    from ..report import write_report
+
+    table, target = lesson.table, lesson.table.schema.target
+    with voice.busy("writing the report"):
+        write_report(
+            path, machine, table.X, table.y, sample_weight=lesson.weight, training=True,
+            title=f"{target}: {table.positive}", target=target, notes=table.notes, rows=lesson.ids,
+            provenance=made_by(lesson.file),
+        )  # fmt: skip
+    voice.wrote("report", path)
+
+
 def digest(X: pd.DataFrame, y: NDArray[Any]) -> str:
-    """By which rows that a model was fitted on are known again."""
+    """Compute what the rows that a model was fitted on are recognised by."""
     return fingerprint(X.reset_index(drop=True)) + fingerprint(pd.DataFrame({"y": y}))
 
 
 def made_by(name: str) -> dict[str, str]:
-    """Where a report comes from."""
+    """Say where a report comes from."""
     return {"file": name, "command": shlex.join(["evenmargin", *sys.argv[1:]])}
 
 
 def tell_estimates(voice: Voice, machine: EvenMarginClassifier, positives: int) -> None:
-    """A short table: what to expect of rows that were not trained on, among which so many were positive."""
+    """Print what to expect on new rows, after a fit to so many positive ones."""
     estimates = machine.estimates_
     voice.facts |= {
         "classes": machine.classes_.tolist(),
@@ -194,5 +207,5 @@ def tell_estimates(voice: Voice, machine: EvenMarginClassifier, positives: int) 
 
 
 def figure(value: float) -> str:
-    """Three digits, or that it cannot be told."""
+    """Format a figure with three digits; "unknown" if it is NaN."""
     return "unknown" if np.isnan(value) else f"{value:.3f}"

@@ -43,10 +43,10 @@ def _run_tables(
                     table, settings, out, fresh=fresh, verbose=voice.out.is_terminal and voice.lively
                 )
             except (ValueError, ImportError, OSError, reproduction.Busy) as error:
-                voice.wrong(f"{table.name} was not finished. {error}" if len(wanted) > 1 else str(error))
+                voice.error(f"{table.name} was not finished. {error}" if len(wanted) > 1 else str(error))
                 status = WRONG
             except reproduction.JobFailed as failed:
-                voice.wrong(str(failed))
+                voice.error(str(failed))
                 status = FAILED
             else:
                 _show(voice, table, outcome)

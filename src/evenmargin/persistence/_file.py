@@ -16,8 +16,19 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 from .. import __version__
 
 __all__ = [
-    "FORMAT", "MANIFEST", "SCHEMA", "ModelFileError", "members_of", "opened", "require", "said", "seal", "sealed",
-    "unpacked", "whole", "zipped",
+    "FORMAT",
+    "MANIFEST",
+    "SCHEMA",
+    "ModelFileError",
+    "as_integer",
+    "in_one_line",
+    "members_of",
+    "opened",
+    "require",
+    "seal",
+    "sealed",
+    "unpacked",
+    "zipped",
 ]  # fmt: skip
 
 FORMAT = 2  # 1 was of versions before the first release: types under the names of modules
@@ -39,12 +50,12 @@ def require(fine: bool, what: str) -> None:
         raise ValueError(what)
 
 
-def whole(value: Any) -> int:
+def as_integer(value: Any) -> int:
     require(type(value) is int, f"{str(value)[:50]!r} is not a whole number")
     return int(value)
 
 
-def said(error: Exception) -> str:
+def in_one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:200].rstrip(".")
 
 
@@ -60,7 +71,7 @@ def zipped(members: dict[str, bytes], ways: dict[str, int]) -> io.BytesIO:
     return out
 
 
-def _ways(members: dict[str, bytes]) -> dict[str, int]:
+def _compression(members: dict[str, bytes]) -> dict[str, int]:
     """How to compress each member: where it gains something, and so that `load` takes it for no bomb."""
     import zlib
 
@@ -80,7 +91,7 @@ def seal(body: Any) -> bytes:
 
 
 def sealed(members: dict[str, bytes]) -> bytes:
-    content = zipped(members, _ways(members)).getbuffer()
+    content = zipped(members, _compression(members)).getbuffer()
     body = content[: -len(seal(b""))]
     return b"".join([body, seal(body)])
 
@@ -100,7 +111,9 @@ def opened(path: str | os.PathLike[str]) -> Iterator[bytes]:
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror or error}.") from None
     except Exception as error:  # of zipfile, json, NumPy, skops: whatever a forged file provokes
-        raise ModelFileError(f"{path} is not a sound model file ({type(error).__name__}: {said(error)}).") from error
+        raise ModelFileError(
+            f"{path} is not a sound model file ({type(error).__name__}: {in_one_line(error)})."
+        ) from error
 
 
 def _verified(path: Path) -> bytes:

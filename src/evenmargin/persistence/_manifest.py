@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ._file import FORMAT, MANIFEST, ModelFileError, members_of, require, whole
+from ._file import FORMAT, MANIFEST, ModelFileError, as_integer, members_of, require
 from .types import file_name, full_name
 
 __all__ = ["Manifest", "differing", "newer", "parsed_manifest", "written_manifest"]
@@ -84,7 +84,7 @@ def parsed_manifest(content: bytes) -> Manifest:
         require(re.fullmatch(r"[\w.+-]{1,50}", text) is not None, "a version in it is not one")
     require(isinstance(stated["notes"], dict), "its notes are not a dict")
     moment = datetime.fromisoformat(stated["saved"]).isoformat()
-    return Manifest(stated["model"], moment, stated["versions"], stated["notes"], whole(stated["format"]))
+    return Manifest(stated["model"], moment, stated["versions"], stated["notes"], as_integer(stated["format"]))
 
 
 def differing(manifest: Manifest) -> str:

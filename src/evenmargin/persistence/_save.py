@@ -13,7 +13,7 @@ from zipfile import ZipFile
 
 from .._util.files import check_place, replace_file
 from ._audit import parsed_schema
-from ._file import MANIFEST, SCHEMA, ModelFileError, require, said, sealed
+from ._file import MANIFEST, SCHEMA, ModelFileError, in_one_line, require, sealed
 from ._load import built
 from ._manifest import written_manifest
 from ._trusted import Untrusted, listed, names_of
@@ -103,7 +103,9 @@ def _packed(model: Any, manifest: bytes, known: frozenset[str]) -> bytes:
             "that can be imported may be named in trusted=, here and in `load`."
         ) from None
     except Exception as error:
-        raise ModelFileError(f"This {name} cannot be saved, since it could not be loaded: {said(error)}.") from None
+        raise ModelFileError(
+            f"This {name} cannot be saved, since it could not be loaded: {in_one_line(error)}."
+        ) from None
     return content
 
 

@@ -18,6 +18,6 @@ from __future__ import annotations
 
 from ._base import InputError, TableFile
 from ._digest import fingerprint
-from ._open import open_table
+from ._open import TextOptions, open_table
 
-__all__ = ["InputError", "TableFile", "fingerprint", "open_table"]
+__all__ = ["InputError", "TableFile", "TextOptions", "fingerprint", "open_table"]

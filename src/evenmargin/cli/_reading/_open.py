@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from contextlib import suppress
+from typing import TypedDict
 
 from ._base import InputError, TableFile
 from ._bytes import ByteSource
@@ -12,7 +13,7 @@ from ._columnar import ArrowFile
 from ._libsvm import LibsvmFile
 from ._text import TextFile
 
-__all__ = ["open_table"]
+__all__ = ["TextOptions", "open_table"]
 
 # What else a file may be, by its first bytes.
 _OTHERS = {
@@ -32,42 +33,17 @@ _LIBSVM_START = re.compile(
 )
 
 
+class TextOptions(TypedDict):
+    """The options of a text file that every command that reads a table has."""
+
+    encoding: str
+    separator: str | None
+
+
 def open_table(path: str, *, encoding: str = "utf-8", separator: str | None = None) -> TableFile:
-    """Find out what a file holds, and read the names of its columns.
+    """Find out what a file holds, and read the names of its columns; "-" is standard input.
 
-    Parameters
-    ----------
-    path : str
-        A file, or "-" for standard input.
-    encoding : str, default="utf-8"
-        Of text. A byte order mark in the file has the last word.
-    separator : str, default=None
-        One character between the fields of a text file; None finds it in the first lines.
-
-    Returns
-    -------
-    TableFile
-
-    Raises
-    ------
-    InputError
-        Where the file cannot be read or is not a table.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from evenmargin.cli._reading import open_table
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "claims.csv"
-    ...     _ = path.write_text("amount;fraud\\n12,5;no\\n980;yes\\n")
-    ...     table = open_table(str(path))
-    ...     print(table.format, table.columns)
-    ...     print(table.read())
-    csv ['amount', 'fraud']
-       amount fraud
-    0    12.5    no
-    1   980.0   yes
+    A byte order mark in the file overrides `encoding`; without a separator, it is found in the first lines.
     """
     separator = _one_character(separator)
     try:
