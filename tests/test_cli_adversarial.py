@@ -547,7 +547,7 @@ def test_the_figures_of_a_report_are_those_of_scikit_learn(shop, tmp_path):
         f"found {100 * tp / (tp + fn):.1f} %",
         f"right {100 * tp / (tp + fp):.1f} %",
         f"ROC-AUC is {roc_auc_score(truth, verdict['score']):.3f}",
-        f"it will cost about {1000 * (50 * fn + fp) / 400:,.0f} for each",
+        f"1,000 cases will cost about {1000 * (50 * fn + fp) / 400:,.0f}",
         f"is {brier:.3f}",
     ):
         assert figure in said, figure

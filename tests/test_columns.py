@@ -16,8 +16,8 @@ from test_reading import WRITERS
 
 from evenmargin import EvenMarginClassifier
 from evenmargin._tables.encoder import becomes_number
-from evenmargin.cli._columns import Column, Matcher, Schema, labels, prepare
-from evenmargin.cli._reading import InputError, fingerprint, open_table
+from evenmargin.cli._columns import Column, Matcher, Schema, fingerprint, labels, prepare
+from evenmargin.cli._reading import InputError, open_table
 
 N = 200
 rng = np.random.default_rng(0)

@@ -14,6 +14,7 @@ datetime64[ns] in UTC, words as strings.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -29,7 +30,7 @@ from .._util.typing import Mask
 from ._reading import InputError
 from ._target import Answer, as_labels, recognised
 
-__all__ = ["AS_ASKED", "Column", "Matcher", "Prepared", "Schema", "labels", "prepare"]
+__all__ = ["AS_ASKED", "Column", "Matcher", "Prepared", "Schema", "fingerprint", "labels", "prepare"]
 
 AS_ASKED = "as asked"  # why a column was left out, if the user said so
 _TELLING = 20  # values of a column that may give the class away between them
@@ -318,3 +319,22 @@ def _telling_notes(X: pd.DataFrame, found: Mask, target: str) -> list[str]:
                 f"out (--drop {name})."
             )
     return notes
+
+
+def fingerprint(frame: pd.DataFrame) -> str:
+    """Compute a digest of names and values, row by row, which is the same for the same table in any format."""
+    digest = hashlib.sha256(repr([str(name) for name in frame.columns]).encode("utf-8", "surrogatepass"))
+    plain = {j: _plain(frame.iloc[:, j]) for j in range(frame.shape[1])}
+    rows = pd.util.hash_pandas_object(pd.DataFrame(plain, index=range(len(frame))), index=False)
+    digest.update(rows.to_numpy(np.uint64).tobytes())
+    return digest.hexdigest()[:32]
+
+
+def _plain(column: pd.Series) -> Any:
+    """Turn a column into floats or strings, so that integers hash as floats do and categories as words."""
+    kind = column.dtype
+    if isinstance(kind, np.dtype) and kind.kind in "biuf":
+        return column.to_numpy(np.float64) + 0.0  # there is only one zero
+    if isinstance(kind, np.dtype) and kind.kind in "mM":
+        column = column.astype(f"{'datetime' if kind.kind == 'M' else 'timedelta'}64[us]")
+    return column.astype(object).map(str).where(column.notna(), "").to_numpy(object)

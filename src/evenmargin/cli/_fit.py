@@ -20,8 +20,8 @@ from .._util.typing import Array
 from ..auto import EvenMarginClassifier
 from ..operating import expected_cost, get_objective
 from ._arguments import parse_objective, parse_time
-from ._columns import AS_ASKED, Prepared, Schema, prepare
-from ._reading import InputError, fingerprint, open_table
+from ._columns import AS_ASKED, Prepared, Schema, fingerprint, prepare
+from ._reading import InputError, open_table
 from ._voice import Voice
 
 __all__ = ["Lesson", "TrainingTable", "digest", "figure", "fit", "learn", "made_by", "take_weights", "tell_estimates"]

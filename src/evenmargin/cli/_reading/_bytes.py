@@ -74,39 +74,21 @@ class ByteSource:
         return file
 
     def _read(self) -> Generator[bytes]:
-        with _open(self.path, self.name) as file:
+        with _open(self.path, self.name) as raw:
             try:
-                start = _read_up_to(file, 8)
+                file = io.BufferedReader(raw, CHUNK)
+                start = file.peek(6)
                 unpack = next((unpack for magic, unpack in _PACKED.items() if start.startswith(magic)), None)
                 self.packed = unpack is not None
-                whole = file if self.again else io.BufferedReader(_Chained(start, file), CHUNK)
-                if self.again:
-                    file.seek(0)
-                with closing(unpack(whole, self.name) if unpack else whole) as stream:
+                with closing(unpack(file, self.name) if unpack else file) as stream:
                     while chunk := stream.read(CHUNK):
                         yield chunk
             except _DAMAGE as error:
-                said = (getattr(error, "strerror", None) or str(error) or "no more bytes").rstrip(".")
-                raise InputError(f"{self.name} is damaged or cut short, and cannot be read: {said}.") from None
+                message = (getattr(error, "strerror", None) or str(error) or "no more bytes").rstrip(".")
+                raise InputError(f"{self.name} is damaged or cut short, and cannot be read: {message}.") from None
 
 
-class _Chained(io.RawIOBase):
-    """Bytes that were read already, then the rest of their file."""
-
-    def __init__(self, start: bytes, rest: IO[bytes]) -> None:
-        self._start, self._rest = start, rest
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        some = self._start[: len(buffer)] or self._rest.read(len(buffer))
-        self._start = self._start[len(buffer) :]
-        buffer[: len(some)] = some
-        return len(some)
-
-
-def _open(path: str, name: str) -> AbstractContextManager[IO[bytes]]:
+def _open(path: str, name: str) -> AbstractContextManager[Any]:
     if path == "-":
         if sys.stdin is None:
             raise InputError("There is no standard input here: name a file.")
@@ -133,14 +115,6 @@ def _instead(path: str) -> str:
     except OSError:
         found = []
     return f": did you mean {quoted(found)}?" if found else "."
-
-
-def _read_up_to(file: IO[bytes], size: int) -> bytes:
-    """So many bytes, or all there are: a pipe may give fewer at a time."""
-    parts = b""
-    while len(parts) < size and (some := file.read(size - len(parts))):
-        parts += some
-    return parts
 
 
 def _unzip(file: IO[bytes], name: str) -> IO[bytes]:
