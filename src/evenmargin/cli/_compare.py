@@ -26,7 +26,7 @@ from ..auto import EvenMarginClassifier
 from ..operating import Objective, choose_threshold, get_objective
 from ..operating.responses import METHODS, for_class, scores_for
 from ._arguments import parse_objective, parse_time
-from ._fit import TrainingTable, figure, learn
+from ._fit import figure, learn
 from ._reading import InputError
 from ._voice import STOPPED, Voice
 from ._writing import check_ending, writing
@@ -137,16 +137,16 @@ def compare(
     out: Path | None,
     seed: int,
     jobs: int | None,
+    data: str,
     **table: Any,
 ) -> None:
     """Fit every classifier on every fold, and list them, best first."""
-    source = TrainingTable(**table)
     goal, seconds = parse_objective(objective), parse_time(time_budget)
     if out is not None:
-        check_place(out, source.data)
+        check_place(out, data)
         check_ending(out)
     peers = _chosen(only or [])
-    lesson = learn(voice, source).table
+    lesson = learn(voice, data=data, **table).table
     y = np.asarray(lesson.y == lesson.positive)
     folds = _folds(voice, y, folds)
     slow = [peer.name for peer in peers if len(y) > peer.most]

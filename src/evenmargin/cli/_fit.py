@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -21,10 +20,10 @@ from ..auto import EvenMarginClassifier
 from ..operating import expected_cost, get_objective
 from ._arguments import parse_objective, parse_time
 from ._columns import AS_ASKED, Prepared, Schema, fingerprint, prepare
-from ._reading import InputError, open_table
+from ._reading import InputError, TextOptions, open_table
 from ._voice import Voice
 
-__all__ = ["Lesson", "TrainingTable", "digest", "figure", "fit", "learn", "made_by", "take_weights", "tell_estimates"]
+__all__ = ["Lesson", "digest", "figure", "fit", "learn", "made_by", "take_weights", "tell_estimates"]
 
 TITLES = {
     "gmean": "G-mean",
@@ -37,41 +36,37 @@ TITLES = {
 
 
 @dataclass(frozen=True)
-class TrainingTable:
-    """Which table to learn from, and how to read it."""
-
-    data: str
-    target: str
-    positive: str | None = None
-    drop: Sequence[str] | None = None
-    keep: Sequence[str] | None = None
-    weight: str | None = None
-    encoding: str = "utf-8"
-    separator: str | None = None
-
-
-@dataclass(frozen=True)
 class Lesson:
     """What there is to learn from in a file; `ids` are names of the rows."""
 
     file: str
     table: Prepared
-    weight: Array | None
+    weights: Array | None
     ids: NDArray[Any] | None
 
 
-def learn(voice: Voice, source: TrainingTable) -> Lesson:
+def learn(
+    voice: Voice,
+    *,
+    data: str,
+    target: str,
+    positive: str | None,
+    drop: list[str] | None,
+    keep: list[str] | None,
+    weight: str | None = None,
+    **text: Unpack[TextOptions],
+) -> Lesson:
     """Read a table and find out what can be learned from it."""
-    with voice.busy(f"reading {source.data}"):
-        file = open_table(source.data, encoding=source.encoding, separator=source.separator)
-        frame, weight = take_weights(file.read(), source.weight, file.name, source.target)
-        table = prepare(frame, source.target, source.positive, drop=source.drop or (), keep=source.keep or ())
+    with voice.busy(f"reading {data}"):
+        file = open_table(data, **text)
+        frame, weights = take_weights(file.read(), weight, file.name, target)
+        table = prepare(frame, target, positive, drop=drop or (), keep=keep or ())
     schema = replace(table.schema, decimal_comma=file.decimal_comma)
     table = replace(table, schema=schema, notes=[*file.notes, *table.notes])
     for note in table.notes:
         voice.note(note)
-    weight = None if weight is None else weight[table.rows]
-    return Lesson(file.name, table, weight, _ids(frame[table.rows], schema))
+    weights = None if weights is None else weights[table.rows]
+    return Lesson(file.name, table, weights, _ids(frame[table.rows], schema))
 
 
 def _ids(frame: pd.DataFrame, schema: Schema) -> NDArray[Any] | None:
@@ -113,25 +108,26 @@ def fit(
     report: Path | None,
     seed: int,
     jobs: int | None,
+    data: str,
+    weight: str | None,
     **table: Any,
 ) -> None:
     """Learn, say what to expect, and write the model and the report where that is asked for."""
-    source = TrainingTable(**table)
     goal, seconds = parse_objective(objective), parse_time(time_budget)
     places = [place for place in (model, report) if place is not None]
     for place in places:
-        check_place(place, source.data)
+        check_place(place, data)
     if len({place.resolve() for place in places}) < len(places):
         raise InputError(f"{model} is named for the model and for the report: give each a file of its own.")
-    lesson = learn(voice, source)
+    lesson = learn(voice, data=data, weight=weight, **table)
     X, y, positive = lesson.table.X, lesson.table.y, lesson.table.positive
     machine = EvenMarginClassifier(
         goal, time_budget=seconds, pos_label=positive, random_state=seed, n_jobs=jobs, verbose=int(voice.lively)
     )
-    machine.fit(X, y, sample_weight=lesson.weight)
+    machine.fit(X, y, sample_weight=lesson.weights)
     tell_estimates(voice, machine, int(np.count_nonzero(y == positive)))
     if model is not None:
-        _save_model(voice, model, machine, lesson, source.weight)
+        _save_model(voice, model, machine, lesson, weight)
     if report is not None:
         _write_report(voice, report, machine, lesson)
     if not places:
@@ -158,7 +154,7 @@ def _write_report(voice: Voice, path: Path, machine: EvenMarginClassifier, lesso
     table, target = lesson.table, lesson.table.schema.target
     with voice.busy("writing the report"):
         write_report(
-            path, machine, table.X, table.y, sample_weight=lesson.weight, training=True,
+            path, machine, table.X, table.y, sample_weight=lesson.weights, training=True,
             title=f"{target}: {table.positive}", target=target, notes=table.notes, rows=lesson.ids,
             provenance=made_by(lesson.file),
         )  # fmt: skip

@@ -40,6 +40,7 @@ _OTHERS = {
     b"\x80\x04": "is a pickle, which is not opened here since it can run code: write the table out as CSV or Parquet",
     b"\x80\x05": "is a pickle, which is not opened here since it can run code: write the table out as CSV or Parquet",
     b"\xd0\xcf\x11\xe0": "is a document of an old office program: save the sheet as CSV",
+    b"FEA1": "is Feather of version 1: write the table out as Parquet",
     b"PK\x05\x06": "is an empty zip file",
 }
 _LIBSVM_START = re.compile(
@@ -91,7 +92,7 @@ def _kind(head: bytes, name: str) -> str:
     """Tell Parquet, Arrow and text by the first bytes, and refuse what is none of them."""
     if head.startswith(b"PAR1"):
         return "parquet"
-    if head.startswith((b"ARROW1", b"FEA1", b"\xff\xff\xff\xff")):
+    if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         return "arrow"
     for magic, what in _OTHERS.items():
         if head.startswith(magic):

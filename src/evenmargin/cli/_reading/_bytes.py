@@ -15,8 +15,7 @@ import weakref
 import zipfile
 import zlib
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, closing, nullcontext
-from pathlib import Path
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from typing import IO, Any
 
 from ..._util.sentences import near, quoted
@@ -30,7 +29,7 @@ CHUNK = 1 << 20  # bytes read at a time
 class ByteSource:
     """The bytes of a file or of standard input, unpacked if they were compressed.
 
-    Standard input and pipes can be read only once, others `again`.
+    Standard input and pipes can be read only once, files `again`.
     """
 
     def __init__(self, path: str) -> None:
@@ -41,7 +40,7 @@ class ByteSource:
         self._begun: Iterator[bytes] | None = None
 
     def head(self) -> bytes:
-        """The first bytes, which stay to be read."""
+        """Look at the first bytes, which `chunks` will give again."""
         chunks = self._read()
         first = next(chunks, b"")
         if self.again:
@@ -53,7 +52,7 @@ class ByteSource:
         return first
 
     def chunks(self) -> Iterator[bytes]:
-        """All bytes, some at a time."""
+        """Read all bytes, some at a time."""
         if self.again:
             return self._read()
         if self._begun is None:
@@ -62,7 +61,7 @@ class ByteSource:
         return begun
 
     def spool(self) -> IO[bytes]:
-        """All bytes in a temporary file without a name, for formats that are not read from front to back."""
+        """Copy all bytes to a temporary file without a name, for formats that are not read from front to back."""
         file = tempfile.TemporaryFile()  # noqa: SIM115
         weakref.finalize(self, file.close)
         try:
@@ -76,11 +75,11 @@ class ByteSource:
     def _read(self) -> Generator[bytes]:
         with _open(self.path, self.name) as raw:
             try:
-                file = io.BufferedReader(raw, CHUNK)
+                file = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)
                 start = file.peek(6)
                 unpack = next((unpack for magic, unpack in _PACKED.items() if start.startswith(magic)), None)
                 self.packed = unpack is not None
-                with closing(unpack(file, self.name) if unpack else file) as stream:
+                with closing(unpack(file, self.name)) if unpack else nullcontext(file) as stream:
                     while chunk := stream.read(CHUNK):
                         yield chunk
             except _DAMAGE as error:
@@ -102,18 +101,16 @@ def _open(path: str, name: str) -> AbstractContextManager[Any]:
     except PermissionError:
         raise InputError(f"{path!r} may not be read: permission denied.") from None
     except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or error
-        raise InputError(f"{name[:80]!r} cannot be opened: {said}.") from None
+        raise InputError(f"{name[:80]!r} cannot be opened: {getattr(error, 'strerror', None) or error}.") from None
 
 
 def _instead(path: str) -> str:
-    """Files of nearly the same name, to end a sentence."""
-    try:
+    """Suggest files of nearly the same name, to end a sentence."""
+    found: list[str] = []
+    with suppress(OSError):
         found = near(
-            os.path.basename(path), (other.name for other in itertools.islice(Path(path).parent.iterdir(), 2000))
+            os.path.basename(path), [other.name for other in itertools.islice(Path(path).parent.iterdir(), 2000)]
         )
-    except OSError:
-        found = []
     return f": did you mean {quoted(found)}?" if found else "."
 
 
