@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.preprocessing import StandardScaler
@@ -25,7 +26,6 @@ from .._util.typing import Array, Index, Mask
 from ..auto import EvenMarginClassifier
 from ..operating import Objective, choose_threshold, get_objective
 from ..operating.responses import METHODS, for_class, scores_for
-from ._arguments import parse_objective, parse_time
 from ._fit import figure, learn
 from ._reading import InputError
 from ._voice import STOPPED, Voice
@@ -93,69 +93,50 @@ class Trial:
 
     X: pd.DataFrame
     y: Mask
-    goal: Any
-    seconds: Any
-    seed: int
-    jobs: int | None
+    model: EvenMarginClassifier
     tune: bool
 
     def ours(self, train: Index, test: Index) -> tuple[Array, Mask]:
         """Score the test rows by EvenMarginClassifier, and say which are flagged."""
-        model = EvenMarginClassifier(
-            self.goal, time_budget=self.seconds, pos_label=True, random_state=self.seed, n_jobs=self.jobs
-        )
-        verdict = model.fit(self.X.iloc[train], self.y[train]).assess(self.X.iloc[test])
+        verdict = clone(self.model).fit(self.X.iloc[train], self.y[train]).assess(self.X.iloc[test])
         return verdict["score"].to_numpy(), verdict["prediction"].to_numpy()
 
     def theirs(self, peer: Peer, train: Index, test: Index) -> tuple[Array, Mask]:
         """Do so by a peer, at its own threshold or, tuned, at the best one on folds of the training rows."""
+        seed = self.model.random_state
         encoder = TableEncoder().fit(self.X.iloc[train], np.ones(len(train)))
         known, new = encoder.transform(self.X.iloc[train]), encoder.transform(self.X.iloc[test])
         if peer.scaled:
             scaler = StandardScaler().fit(known)
             known, new = scaler.transform(known), scaler.transform(new)
-        model, y = peer.make(self.y[train], self.seed, self.jobs), self.y[train].astype(np.intp)
+        model, y = peer.make(self.y[train], seed, self.model.n_jobs), self.y[train].astype(np.intp)
         method = next(method for method in METHODS if hasattr(model, method))
         threshold = None
         if self.tune:
-            inner = StratifiedKFold(min(5, int(np.bincount(y).min())), shuffle=True, random_state=self.seed)
+            inner = StratifiedKFold(min(5, int(np.bincount(y).min())), shuffle=True, random_state=seed)
             held_out = for_class(cross_val_predict(model, known, y, cv=inner, method=method), 1)
-            threshold = choose_threshold(held_out, y, self.goal).threshold
+            threshold = choose_threshold(held_out, y, self.model.objective).threshold
         model.fit(known, y)
         scores = scores_for(model, new, method, 1)
         return scores, np.asarray(model.predict(new)) == 1 if threshold is None else scores > threshold
 
 
-def compare(
-    voice: Voice,
-    *,
-    objective: str,
-    time_budget: str,
-    folds: int,
-    tune: bool,
-    only: list[str] | None,
-    out: Path | None,
-    seed: int,
-    jobs: int | None,
-    data: str,
-    **table: Any,
-) -> None:
+def compare(voice: Voice, *, folds: int, tune: bool, only: list[str] | None, out: Path | None, **task: Any) -> None:
     """Fit every classifier on every fold, and list them, best first."""
-    goal, seconds = parse_objective(objective), parse_time(time_budget)
     if out is not None:
-        check_place(out, data)
+        check_place(out, task["data"])
         check_ending(out)
     peers = _chosen(only or [])
-    lesson = learn(voice, data=data, **table).table
-    y = np.asarray(lesson.y == lesson.positive)
+    lesson = learn(voice, **task)
+    y = np.asarray(lesson.table.y == lesson.table.positive)
     folds = _folds(voice, y, folds)
     slow = [peer.name for peer in peers if len(y) > peer.most]
     if slow:
         voice.note(f"Left out, as {len(y):,} rows would take too long: {', '.join(slow)}.")
-    trial = Trial(lesson.X, y, goal, seconds, seed, jobs, tune)
+    trial = Trial(lesson.table.X, y, lesson.model.set_params(pos_label=True, verbose=0), tune)
     methods: dict[str, Method] = {OURS: trial.ours}
     methods |= {peer.name: partial(trial.theirs, peer) for peer in peers if peer.name not in slow}
-    splits = list(StratifiedKFold(folds, shuffle=True, random_state=seed).split(lesson.X, y))
+    splits = list(StratifiedKFold(folds, shuffle=True, random_state=task["seed"]).split(trial.X, y))
     results, stopped = {}, False
     with voice.progress("comparing", len(methods) * len(splits)) as advance:
         for name, method in methods.items():
@@ -170,7 +151,7 @@ def compare(
                 voice.note(f"{name} failed and is left out: {type(error).__name__}: {' '.join(str(error).split())}")
     if stopped and not results:
         raise KeyboardInterrupt
-    _tell(voice, results, get_objective(goal), y, len(splits), tune)
+    _tell(voice, results, get_objective(lesson.model.objective), y, len(splits), tune)
     if stopped:
         raise voice.fail("Stopped: these were finished, and nothing was written.", STOPPED)
     if out is not None:
@@ -217,10 +198,7 @@ def judge_folds(method: Method, y: Mask, splits: Folds, advance: Callable[[], No
     (tn, fp), (fn, tp) = counts.tolist()
     recall, specificity = tp / (tp + fn), tn / (tn + fp)
     return {
-        "tp": tp,
-        "fn": fn,
-        "fp": fp,
-        "tn": tn,
+        **{"tp": tp, "fn": fn, "fp": fp, "tn": tn},
         "gmean": math.sqrt(recall * specificity),
         "recall": recall,
         "specificity": specificity,

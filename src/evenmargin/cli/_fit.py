@@ -37,12 +37,13 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Lesson:
-    """What there is to learn from in a file; `ids` are names of the rows."""
+    """What there is to learn from in a file, and the classifier that shall do so; `ids` are names of the rows."""
 
     file: str
     table: Prepared
     weights: Array | None
     ids: NDArray[Any] | None
+    model: EvenMarginClassifier
 
 
 def learn(
@@ -51,12 +52,17 @@ def learn(
     data: str,
     target: str,
     positive: str | None,
+    objective: str,
+    time_budget: str,
     drop: list[str] | None,
     keep: list[str] | None,
+    seed: int,
+    jobs: int | None,
     weight: str | None = None,
     **text: Unpack[TextOptions],
 ) -> Lesson:
     """Read a table and find out what can be learned from it."""
+    goal, seconds = parse_objective(objective), parse_time(time_budget)
     with voice.busy(f"reading {data}"):
         file = open_table(data, **text)
         frame, weights = take_weights(file.read(), weight, file.name, target)
@@ -66,7 +72,10 @@ def learn(
     for note in table.notes:
         voice.note(note)
     weights = None if weights is None else weights[table.rows]
-    return Lesson(file.name, table, weights, _ids(frame[table.rows], schema))
+    model = EvenMarginClassifier(
+        goal, time_budget=seconds, pos_label=table.positive, random_state=seed, n_jobs=jobs, verbose=int(voice.lively)
+    )
+    return Lesson(file.name, table, weights, _ids(frame[table.rows], schema), model)
 
 
 def _ids(frame: pd.DataFrame, schema: Schema) -> NDArray[Any] | None:
@@ -99,42 +108,26 @@ def take_weights(
     return frame.drop(columns=column), weight
 
 
-def fit(
-    voice: Voice,
-    *,
-    objective: str,
-    time_budget: str,
-    model: Path | None,
-    report: Path | None,
-    seed: int,
-    jobs: int | None,
-    data: str,
-    weight: str | None,
-    **table: Any,
-) -> None:
+def fit(voice: Voice, *, model: Path | None, report: Path | None, weight: str | None, **task: Any) -> None:
     """Learn, say what to expect, and write the model and the report where that is asked for."""
-    goal, seconds = parse_objective(objective), parse_time(time_budget)
     places = [place for place in (model, report) if place is not None]
     for place in places:
-        check_place(place, data)
+        check_place(place, task["data"])
     if len({place.resolve() for place in places}) < len(places):
         raise InputError(f"{model} is named for the model and for the report: give each a file of its own.")
-    lesson = learn(voice, data=data, weight=weight, **table)
-    X, y, positive = lesson.table.X, lesson.table.y, lesson.table.positive
-    machine = EvenMarginClassifier(
-        goal, time_budget=seconds, pos_label=positive, random_state=seed, n_jobs=jobs, verbose=int(voice.lively)
-    )
+    lesson = learn(voice, weight=weight, **task)
+    X, y, machine = lesson.table.X, lesson.table.y, lesson.model
     machine.fit(X, y, sample_weight=lesson.weights)
-    tell_estimates(voice, machine, int(np.count_nonzero(y == positive)))
+    tell_estimates(voice, machine, int(np.count_nonzero(y == lesson.table.positive)))
     if model is not None:
-        _save_model(voice, model, machine, lesson, weight)
+        _save_model(voice, model, lesson, weight)
     if report is not None:
-        _write_report(voice, report, machine, lesson)
+        _write_report(voice, report, lesson)
     if not places:
         voice.note("Nothing was saved: --model out.skops saves the model, --report out.html writes a report.")
 
 
-def _save_model(voice: Voice, path: Path, machine: EvenMarginClassifier, lesson: Lesson, weight: str | None) -> None:
+def _save_model(voice: Voice, path: Path, lesson: Lesson, weight: str | None) -> None:
     table = lesson.table
     notes = {
         "table": table.schema.to_notes(),
@@ -144,17 +137,17 @@ def _save_model(voice: Voice, path: Path, machine: EvenMarginClassifier, lesson:
         "digest": digest(table.X, table.y),
         "weight": weight,
     }
-    persistence.save(machine, path, notes=notes)
+    persistence.save(lesson.model, path, notes=notes)
     voice.wrote("model", path)
 
 
-def _write_report(voice: Voice, path: Path, machine: EvenMarginClassifier, lesson: Lesson) -> None:
+def _write_report(voice: Voice, path: Path, lesson: Lesson) -> None:
     from ..report import write_report
 
     table, target = lesson.table, lesson.table.schema.target
     with voice.busy("writing the report"):
         write_report(
-            path, machine, table.X, table.y, sample_weight=lesson.weights, training=True,
+            path, lesson.model, table.X, table.y, sample_weight=lesson.weights, training=True,
             title=f"{target}: {table.positive}", target=target, notes=table.notes, rows=lesson.ids,
             provenance=made_by(lesson.file),
         )  # fmt: skip

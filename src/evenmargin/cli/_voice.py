@@ -168,18 +168,11 @@ def speaking(*, as_json: bool = False, quiet: bool = False, debug: bool = False)
 class Commands(TyperGroup):
     """The commands. A wrong call ends in one sentence, or in JSON where that was asked for."""
 
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        windows_expand_args: bool = True,
-        **extra: Any,
-    ) -> Any:
-        voice = Voice(as_json="--json" in (sys.argv[1:] if args is None else args))
+    def main(self, *args: Any, **options: Any) -> Any:
+        words = args[0] if args else options.get("args")
+        voice = Voice(as_json="--json" in (sys.argv[1:] if words is None else words))
         try:
-            status = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+            status = super().main(*args, **options | {"standalone_mode": False})
         except _CallError as error:
             status = WRONG
             if type(error).__name__ == "NoArgsIsHelpError":
@@ -189,9 +182,9 @@ class Commands(TyperGroup):
                 voice.fail(f"{error.format_message().rstrip('.')}.{hint}", WRONG)
         except typer.Abort:
             status = STOPPED
-        if not standalone_mode:
-            return status
-        sys.exit(status or 0)
+        if options.get("standalone_mode", True):
+            sys.exit(status or 0)
+        return status
 
 
 def shown(console: Console, text: str) -> str:

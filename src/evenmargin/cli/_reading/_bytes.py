@@ -108,9 +108,7 @@ def _instead(path: str) -> str:
     """Suggest files of nearly the same name, to end a sentence."""
     found: list[str] = []
     with suppress(OSError):
-        found = near(
-            os.path.basename(path), [other.name for other in itertools.islice(Path(path).parent.iterdir(), 2000)]
-        )
+        found = near(os.path.basename(path), os.listdir(os.path.dirname(path) or ".")[:2000])
     return f": did you mean {quoted(found)}?" if found else "."
 
 
