@@ -21,7 +21,7 @@ _DEPTH = 150  # of brackets in schema.json: skops goes down them by recursion
 
 
 def parsed_schema(schema: bytes, change: Callable[[dict[str, Any]], dict[str, Any]] = lambda part: part) -> Any:
-    """JSON of a bounded size in memory, without keys that come twice; each of its dicts is changed on the way."""
+    """Parse JSON of a bounded size, without keys that come twice; `change` is applied to each dict."""
     require(schema.count(b"{") + schema.count(b"[") <= PARTS, f"it has more than {PARTS:,} parts")
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -119,7 +119,7 @@ class Audit:
 
 
 def _check_array(content: bytes) -> None:
-    """An array is as long as it says, and holds no objects."""
+    """Refuse an array that is not as long as it says, or holds objects."""
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     file = io.BytesIO(content)
     shape, _, dtype = readers[np.lib.format.read_magic(file)](file)
@@ -129,7 +129,7 @@ def _check_array(content: bytes) -> None:
 
 
 def _check_sparse(content: bytes) -> None:
-    """A sparse matrix whose indices are within its shape: compiled code will trust them."""
+    """Refuse a sparse matrix with indices beyond its shape: compiled code will trust them."""
     from scipy.sparse import load_npz
 
     with ZipFile(io.BytesIO(content)) as archive:

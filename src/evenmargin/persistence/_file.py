@@ -1,4 +1,4 @@
-"""A model file from outside: its seal, its members, and what a file is that has no seal."""
+"""The file of a model: its seal, its members, and what a file without a seal may be."""
 
 from __future__ import annotations
 
@@ -42,9 +42,6 @@ class ModelFileError(ValueError):
     """A file that is no sound model file, or a model that cannot be one; the message is one sentence."""
 
 
-# --- what every reader of a file needs ---
-
-
 def require(fine: bool, what: str) -> None:
     if not fine:
         raise ValueError(what)
@@ -59,9 +56,6 @@ def in_one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:200].rstrip(".")
 
 
-# --- from members to a file ---
-
-
 def zipped(members: dict[str, bytes], ways: dict[str, int]) -> io.BytesIO:
     out = io.BytesIO()
     with ZipFile(out, "w") as archive:
@@ -72,7 +66,7 @@ def zipped(members: dict[str, bytes], ways: dict[str, int]) -> io.BytesIO:
 
 
 def _compression(members: dict[str, bytes]) -> dict[str, int]:
-    """How to compress each member: where it gains something, and so that `load` takes it for no bomb."""
+    """Choose which members to compress: where it saves space, and so that `load` does not take the file for a bomb."""
     import zlib
 
     small = sum(map(len, members.values())) <= _ROOM
@@ -96,12 +90,9 @@ def sealed(members: dict[str, bytes]) -> bytes:
     return b"".join([body, seal(body)])
 
 
-# --- from a file to bytes that are what was written ---
-
-
 @contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """The bytes of a sound file; whatever goes wrong with them is said in one sentence."""
+    """Give the bytes of a sound file; whatever goes wrong with them becomes an error of one sentence."""
     if not os.path.exists(path):
         raise FileNotFoundError(f"There is no file {path}.")
     try:
@@ -147,18 +138,16 @@ def _verified(path: Path) -> bytes:
 
 
 def _writer(content: bytes) -> str:
-    """Who wrote a file of a later format, if it can be told."""
-    try:
+    """Name the version that wrote a file of a later format, if the file tells."""
+    with suppress(Exception):  # of what a later format, or a forger, may hold
         version = json.loads(members_of(content, only=MANIFEST)[MANIFEST])["versions"]["evenmargin"]
         if re.fullmatch("[0-9a-z.+]{1,30}", version):
             return f"evenmargin {version}"
-    except Exception:  # what a later format, or a forger, may hold
-        pass
     return "a newer evenmargin"
 
 
 def _what_it_is(head: bytes) -> str:
-    """What a file without a seal may be, and what to do about it."""
+    """Say what a file without a seal may be, and what to do about it."""
     if not head:
         return "is empty, so it is not a model file."
     if any(map(_is_pickle, [head, *_decompressed(head)])):
@@ -178,7 +167,7 @@ def _is_pickle(head: bytes) -> bool:
 
 
 def _decompressed(head: bytes) -> Iterator[bytes]:
-    """The first bytes of what joblib may have compressed."""
+    """Decompress the first bytes in the ways that joblib has."""
     import bz2
     import lzma
     import zlib
@@ -188,11 +177,8 @@ def _decompressed(head: bytes) -> Iterator[bytes]:
             yield make().decompress(head, 64)
 
 
-# --- from bytes to members ---
-
-
 def members_of(content: bytes, only: str | None = None) -> dict[str, bytes]:
-    """The members of the archive, none longer than it says."""
+    """Unpack the members of the archive, none of which may be longer than it says."""
     with ZipFile(io.BytesIO(content)) as archive:
         infos = archive.infolist()
         names = [info.filename for info in infos]
@@ -204,7 +190,7 @@ def members_of(content: bytes, only: str | None = None) -> dict[str, bytes]:
 
 
 def unpacked(archive: ZipFile, info: ZipInfo) -> bytes:
-    """A member. Without a length, zipfile would unpack all there is, whatever the header says."""
+    """Unpack a member; without a length, zipfile would unpack all there is, whatever the header says."""
     require(info.compress_type in (ZIP_STORED, ZIP_DEFLATED), "it is compressed in an unknown way")
     with archive.open(info) as member:
         content = member.read(info.file_size)

@@ -37,14 +37,13 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[str | Callable[..., 
 
     Raises
     ------
-    FileNotFoundError
-    ModelFileError
-        For anything that is not a sound model file.
+    FileNotFoundError, ModelFileError
+        The latter for anything that is not a sound model file.
 
     Warns
     -----
     UserWarning
-        Where it was saved with a newer evenmargin, or another scikit-learn.
+        If it was saved with a newer evenmargin, or another scikit-learn.
 
     Examples
     --------

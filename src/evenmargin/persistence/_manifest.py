@@ -20,7 +20,7 @@ __all__ = ["Manifest", "differing", "newer", "parsed_manifest", "written_manifes
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a model file says of itself.
+    """What a model file says about itself.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Manifest:
     format: int = FORMAT
 
     def summary(self) -> list[tuple[str, str]]:
-        """What it says in words: title and text of each line; `print(manifest)` shows them."""
+        """Describe the file in words, a title and a text for each line; `print(manifest)` shows them."""
         made_with = ", ".join(f"{name} {version}" for name, version in self.versions.items())
         return [("model", self.model), ("saved", self.saved), ("saved with", made_with)]
 
@@ -76,7 +76,7 @@ def written_manifest(model: Any, notes: dict[str, Any] | None) -> bytes:
 
 
 def parsed_manifest(content: bytes) -> Manifest:
-    """The manifest of a verified file."""
+    """Read the manifest of a verified file."""
     stated = json.loads(members_of(content, only=MANIFEST)[MANIFEST])
     require(re.fullmatch(r"[\w.]{1,200}", stated["model"]) is not None, "the name of its type is not one")
     require({"evenmargin", "scikit-learn"} <= set(stated["versions"]), "it does not say who wrote it")
@@ -88,7 +88,7 @@ def parsed_manifest(content: bytes) -> Manifest:
 
 
 def differing(manifest: Manifest) -> str:
-    """Versions that matter, where they are not those of today."""
+    """List the versions that matter and are not those of today."""
     import sklearn
 
     theirs, found = manifest.versions, []
@@ -100,7 +100,7 @@ def differing(manifest: Manifest) -> str:
 
 
 def newer(manifest: Manifest, package: str) -> str:
-    """Both versions of a package in words, if it was newer where the file was saved; else nothing."""
+    """Name both versions of a package, if it was newer where the file was saved."""
     import sklearn
 
     theirs, ours = manifest.versions[package], {"evenmargin": __version__, "scikit-learn": sklearn.__version__}[package]

@@ -45,7 +45,7 @@ def save(
         lists, keys as strings.
     trusted : iterable of str, types or functions, default=()
         Classes and functions from elsewhere that the model holds, or their full names.
-        `load` must be given them too.
+        `load` needs them too.
 
     Returns
     -------
@@ -54,12 +54,8 @@ def save(
     Raises
     ------
     ModelFileError
-        Where the model holds what no file can: a lambda, a function or a class that
+        If the model holds what no file can: a lambda, a function or a class that
         is not trusted.
-
-    See Also
-    --------
-    load : The way back, and what is checked there.
 
     Examples
     --------
@@ -84,7 +80,7 @@ def save(
 
 
 def _packed(model: Any, manifest: bytes, known: frozenset[str]) -> bytes:
-    """The file of a model, tried out."""
+    """Make the content of the file, and load it once."""
     import skops.io
 
     name = type(model).__name__
@@ -110,7 +106,7 @@ def _packed(model: Any, manifest: bytes, known: frozenset[str]) -> bytes:
 
 
 def _members(written: bytes) -> dict[str, bytes]:
-    """What skops wrote, as a model file has it."""
+    """Turn what skops wrote into the members of a model file."""
     with ZipFile(io.BytesIO(written)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     schema = parsed_schema(members[SCHEMA], partial(_settled, parts={}))
@@ -119,7 +115,7 @@ def _members(written: bytes) -> dict[str, bytes]:
 
 
 def _settled(part: dict[str, Any], parts: dict[int, dict[str, Any]]) -> dict[str, Any]:
-    """A part of schema.json with a type of this package under its name in `types`; skops says where it is defined."""
+    """Put the name in `types` into a part of schema.json, where skops has the place of the definition."""
     kind = part.get("__loader__")
     if not isinstance(kind, str):
         return part
@@ -135,7 +131,7 @@ def _settled(part: dict[str, Any], parts: dict[int, dict[str, Any]]) -> dict[str
 
 
 def _uncompressed(matrix: bytes) -> bytes:
-    """A sparse matrix without a compression of its own inside that of the file."""
+    """Write a sparse matrix without a compression of its own inside that of the file."""
     from scipy.sparse import load_npz, save_npz
 
     out = io.BytesIO()
@@ -144,7 +140,7 @@ def _uncompressed(matrix: bytes) -> bytes:
 
 
 def _culprit(value: Any, place: str = "it", depth: int = 10) -> str:
-    """The innermost part that skops does not take, in words."""
+    """Name the innermost part that skops does not take."""
     import skops.io
 
     parts: dict[Any, Any] = value if isinstance(value, dict) else getattr(value, "__dict__", {})

@@ -23,7 +23,7 @@ from ._base import InputError
 
 __all__ = ["CHUNK", "ByteSource", "need_pyarrow"]
 
-CHUNK = 1 << 20  # bytes read at a time
+CHUNK = 1 << 21  # bytes read at a time
 
 
 class ByteSource:

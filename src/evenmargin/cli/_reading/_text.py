@@ -19,7 +19,6 @@ from ._lines import blocks, read_header, utf8
 
 __all__ = ["TextFile"]
 
-_PARSED = 4 << 20  # bytes of text that pandas gets at a time when reading in pieces
 _SLICE = 1 << 18  # bytes that pandas asks for at a time
 _GAPS = sorted(GAPS)
 
@@ -60,7 +59,7 @@ class TextFile(TableFile):
         return self._parse(_Feed(self._lines()), columns, words)
 
     def _pieces(self, rows: int, columns: list[str], words: Set[str], copied: Set[str]) -> Iterator[pd.DataFrame]:
-        for block in _gathered(self._lines(), rows):
+        for block in self._lines():
             frame = self._parse(_Feed([block]), columns, words, copied)
             yield from (frame.iloc[i : i + rows].reset_index(drop=True) for i in range(0, len(frame), rows))
 
@@ -176,20 +175,6 @@ class _Feed:
 
     def __iter__(self) -> Iterator[bytes]:
         return self._slices
-
-
-def _gathered(blocks: Iterable[tuple[bytes, int]], rows: int) -> Iterator[tuple[bytes, int]]:
-    """Join blocks until they hold so many rows, or are large."""
-    parts: list[bytes] = []
-    total = size = 0
-    for block, count in blocks:
-        parts.append(block)
-        total, size = total + count, size + len(block)
-        if total >= rows or size >= _PARSED:
-            yield b"".join(parts), total
-            parts, total, size = [], 0, 0
-    if parts:
-        yield b"".join(parts), total
 
 
 def _separator(start: bytes) -> str:
