@@ -26,7 +26,7 @@ from .._util.typing import Array, Index, Mask
 from ..auto import EvenMarginClassifier
 from ..operating import Objective, choose_threshold, get_objective
 from ..operating.responses import METHODS, for_class, scores_for
-from ._fit import figure, learn
+from ._fit import TITLES, figure, learn
 from ._reading import InputError
 from ._voice import STOPPED, Voice
 from ._writing import check_ending, writing
@@ -211,21 +211,19 @@ def judge_folds(method: Method, y: Mask, splits: Folds, advance: Callable[[], No
 
 def _tell(voice: Voice, results: dict[str, dict[str, float]], goal: Objective, y: Mask, folds: int, tune: bool) -> None:
     """Print a table of the classifiers, best first."""
-    counts = {name: [np.array([row[key]]) for key in ("tp", "fn", "fp", "tn")] for name, row in results.items()}
-    ranks = {name: float(goal.rank(*own)[0]) for name, own in counts.items()}
     table = pd.DataFrame.from_dict(results, orient="index").rename_axis("method")
-    titles = {"gmean": "G-mean", "recall": "recall", "precision": "precision", "roc_auc": "ROC-AUC"}
-    titles |= {"average_precision": "average precision"}
+    ranks = goal.rank(*(table[name].to_numpy() for name in ("tp", "fn", "fp", "tn")))
+    shown = ["gmean", "recall", "precision", "roc_auc", "average_precision"]
     if goal.costs is not None:
-        table["cost_per_1000"] = [-1000.0 * ranks[name] for name in table.index]
-        titles = {"cost_per_1000": "cost per 1,000", **titles}
-    table = table.loc[sorted(table.index, key=ranks.__getitem__, reverse=True)]
+        table["cost_per_1000"] = -1000.0 * ranks
+        shown.insert(0, "cost_per_1000")
+    table = table.iloc[np.argsort(-ranks, kind="stable")]
     rows = [
-        (name, *(_figure(row[key], key) for key in titles), f"{row['seconds']:.2f}") for name, row in table.iterrows()
+        (name, *(_figure(row[key], key) for key in shown), f"{row['seconds']:.2f}") for name, row in table.iterrows()
     ]
     cut = f"at thresholds chosen for {goal} inside each fold" if tune else "at their own thresholds"
     title = f"{folds} folds of {len(y):,} rows, {y.sum():,} of them positive; best {goal} first; others {cut}"
-    voice.table(["", *titles.values(), "seconds"], rows, title=title)
+    voice.table(["", *(TITLES[name] for name in shown), "seconds"], rows, title=title)
     voice.facts |= {
         "objective": str(goal),
         "folds": folds,

@@ -23,7 +23,7 @@ from .._util.files import check_place
 from .._util.typing import Array, Index, Mask
 from ..report import write_report
 from ._compare import judge_folds
-from ._fit import made_by, tell_estimates
+from ._fit import TITLES, made_by, tell_estimates
 from ._voice import Voice
 
 __all__ = ["demo", "rare_tumours"]
@@ -67,8 +67,7 @@ def demo(voice: Voice, *, out: Path, seed: int) -> None:
     malignant = y == "malignant"
     folds = list(StratifiedKFold(_FOLDS, shuffle=True, random_state=seed).split(X, malignant))
     kinds = {**machines(seed), "no tuning": {"automatic": EvenMarginClassifier(random_state=seed)}}
-    shown = {"gmean": "G-mean", "recall": "recall", "specificity": "specificity", "roc_auc": "ROC-AUC"}
-    shown["seconds"] = "seconds"
+    shown = ("gmean", "recall", "specificity", "roc_auc", "seconds")
     rows: list[tuple[str, ...]] = []
     facts = voice.facts["machines"] = {}
     with voice.progress("fitting", sum(map(len, kinds.values()))) as advance:
@@ -82,7 +81,7 @@ def demo(voice: Voice, *, out: Path, seed: int) -> None:
                 rows.append((f"  {name}", *(f"{figures[key]:.3f}" for key in shown)))
                 advance(1)
     title = f"{malignant.sum()} malignant samples among {len(y)}, found in {_FOLDS} folds"
-    voice.table(["machine", *shown.values()], rows, title)
+    voice.table(["machine", *(TITLES[name] for name in shown)], rows, title)
     model = EvenMarginClassifier(random_state=seed, verbose=int(voice.lively)).fit(X, y)
     tell_estimates(voice, model, int(malignant.sum()))
     with voice.busy("writing the report"):

@@ -23,7 +23,7 @@ from ._columns import AS_ASKED, Prepared, Schema, fingerprint, prepare
 from ._reading import InputError, TextOptions, open_table
 from ._voice import Voice
 
-__all__ = ["Lesson", "digest", "figure", "fit", "learn", "made_by", "take_weights", "tell_estimates"]
+__all__ = ["TITLES", "Lesson", "digest", "figure", "fit", "learn", "made_by", "take_weights", "tell_estimates"]
 
 TITLES = {
     "gmean": "G-mean",
@@ -32,6 +32,9 @@ TITLES = {
     "precision": "precision",
     "f1": "F1",
     "roc_auc": "ROC-AUC",
+    "average_precision": "average precision",
+    "cost_per_1000": "cost per 1,000",
+    "seconds": "seconds",
 }
 
 
@@ -177,9 +180,8 @@ def tell_estimates(voice: Voice, machine: EvenMarginClassifier, positives: int) 
         "summary": {title.strip(): text for title, text in machine.summary_.lines},
     }
     rows = []
-    for name, title in TITLES.items():
-        value, low, high = estimates.loc[name]
-        rows.append((title, figure(value), f"{figure(low)} to {figure(high)}"))
+    for name, (value, low, high) in estimates.iterrows():
+        rows.append((TITLES[name], figure(value), f"{figure(low)} to {figure(high)}"))
     tp, fn, fp, tn = machine.operating_curve_.loc[0, ["tp", "fn", "fp", "tn"]]
     if get_objective(machine.objective).costs is not None:
         rates = estimates["value"]

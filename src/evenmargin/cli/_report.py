@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 
+from .._tables.kinds import word_of
 from .._util.files import check_place
-from .._util.sentences import quoted
-from .._util.typing import Mask
 from ..auto import EvenMarginClassifier
 from ..report import write_report
 from ._arguments import parse_prices
-from ._columns import labels
+from ._columns import Schema, labels
 from ._fit import digest, made_by, take_weights
 from ._models import Loaded, open_model
 from ._reading import InputError, TextOptions, open_table
@@ -45,9 +42,8 @@ def report(
     check_place(out, data, path)
     costs = None if prices is None else parse_prices(prices)
     loaded = open_model(path)
-    if target is not None and loaded.schema is not None:
-        loaded = replace(loaded, schema=replace(loaded.schema, target=target))
-    target = _target(loaded, target)
+    schema = _schema(loaded, target)
+    target = schema.target
     notes = loaded.manifest.notes
     with voice.busy(f"reading {data}"):
         file = open_table(data, **text)
@@ -61,7 +57,7 @@ def report(
     frame, weight = take_weights(frame, weights[0] if weights else None, file.name)
     if names is not None and names not in frame.columns:
         raise InputError(f"{file.name} has no column {names!r} to name the rows.")
-    y, known = _answers(frame, loaded, target)
+    y, known = labels(frame, schema)
     if not known.all():
         voice.note(f"Left out: {row_count(int(np.count_nonzero(~known)))} without a value of {target!r}.")
     frame, y = frame[known], y[known]
@@ -82,32 +78,13 @@ def report(
     voice.wrote("report", out)
 
 
-def _target(loaded: Loaded, target: str | None) -> str:
-    named = target if loaded.schema is None else loaded.schema.target
-    if named is None:
-        raise InputError("The model file does not say which column has the classes: give --target.")
-    return named
-
-
-def _answers(frame: pd.DataFrame, loaded: Loaded, name: str) -> tuple[NDArray[Any], Mask]:
-    """Find the label of each row as the model has it, and say which rows have one."""
+def _schema(loaded: Loaded, target: str | None) -> Schema:
+    """The schema of the fit or, of a model that was saved from Python, one that has its classes."""
     if loaded.schema is not None:
-        return labels(frame, loaded.schema)
-    if name not in frame.columns:
-        raise InputError(f"The table has no column {name!r}; it has {quoted(frame.columns)}.")
-    known = frame[name].notna().to_numpy()
-    words = {_word(label): label for label in loaded.model.classes_.tolist()}
-    answers = frame[name].map(_word)
-    strange = sorted(set(answers[known]) - set(words))
-    if strange:
-        raise InputError(f"Column {name!r} has {quoted(strange)}, and the model knows {quoted(sorted(words))}.")
-    return answers.map(words).to_numpy(), known
-
-
-def _word(value: Any) -> str:
-    """Write a label as text, the same for 1, 1.0, "1" and True."""
-    try:
-        return f"{float(value):g}"
-    except (TypeError, ValueError):
-        text = str(value).strip()
-        return {"true": "1", "false": "0"}.get(text.lower(), text)
+        return loaded.schema if target is None else replace(loaded.schema, target=target)
+    if target is None:
+        raise InputError("The model file does not say which column has the classes: give --target.")
+    classes = np.asarray(loaded.model.classes_)
+    kind = {"b": "bool", "i": "number", "u": "number", "f": "number"}.get(classes.dtype.kind, "text")
+    first, *others = map(word_of, classes.tolist())
+    return Schema(target, first, tuple(others), kind, False, ())

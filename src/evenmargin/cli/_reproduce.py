@@ -76,7 +76,7 @@ def _list_tables(voice: Voice, folder: Path | None) -> None:
         listing.add_row(table.name, shown(voice.out, table.title), state, ", ".join(table.needs))
         known.append({"table": table.name, "paper": table.paper, "title": table.title, "data": state})
     voice.facts["tables"] = known
-    voice.show(listing)
+    voice.out.print(listing)
     voice.say(
         "Run one with: evenmargin reproduce TABLE [--quick]. The data are looked for in --data or EVENMARGIN_DATA, in "
         "the cache, and on OpenML."

@@ -21,7 +21,7 @@ from typing import Any
 
 import typer
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
 from rich.progress import Progress
@@ -40,8 +40,11 @@ class Voice:
     """Where a command puts what it has to say; `facts` are what `--json` prints."""
 
     def __init__(self, *, as_json: bool = False, quiet: bool = False, debug: bool = False) -> None:
-        self.json, self.quiet, self.debug = as_json, quiet, debug
-        self.out, self.err = Console(), Console(stderr=True)
+        self.json, self.debug = as_json, debug
+        self.out, self.err, self.errors = (
+            Console(stderr=stderr, quiet=silent)
+            for stderr, silent in ((False, quiet or as_json), (True, quiet or as_json), (True, False))
+        )
         self.facts: dict[str, Any] = {}
         self.notes: list[str] = []
         self.done = False
@@ -49,19 +52,17 @@ class Voice:
     @property
     def lively(self) -> bool:
         """Whether someone is watching."""
-        return self.err.is_terminal and not (self.quiet or self.json)
+        return self.err.is_terminal and not self.err.quiet
 
     def say(self, text: str = "", *, aside: bool = False) -> None:
         """Print a line of the result; aside: to standard error, where standard output has something else."""
-        if not (self.quiet or self.json):
-            _print(self.err if aside else self.out, text)
+        _print(self.err if aside else self.out, text)
 
     def note(self, text: str) -> None:
         """Print a note on standard error, each only once."""
         if text not in self.notes:
             self.notes.append(text)
-            if not (self.quiet or self.json):
-                _print(self.err, text, "yellow")
+            _print(self.err, text, "yellow")
 
     def wrote(self, what: str, path: Path, *, key: str = "", aside: bool = False) -> None:
         """Say which file was written: from now on, stopping no longer means that nothing was."""
@@ -71,12 +72,10 @@ class Voice:
 
     def error(self, sentence: str) -> None:
         """Print what is wrong; work goes on."""
-        _print(self.err, sentence, "red")
+        _print(self.errors, sentence, "red")
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], title: str) -> None:
         """Print a table: words to the left, figures to the right."""
-        if self.quiet or self.json:
-            return
         self.say(title)
         table = Table(box=box.SIMPLE_HEAD)
         for place, name in enumerate(columns):
@@ -85,12 +84,7 @@ class Voice:
             table.add_row(*(escape(shown(self.out, cell)) for cell in row))
         # A narrow terminal folds lines; it must not cut figures.
         wide = Console(width=1_000)
-        Console(width=Measurement.get(wide, wide.options, table).maximum).print(table)
-
-    def show(self, picture: RenderableType) -> None:
-        """Print something that rich draws."""
-        if not (self.quiet or self.json):
-            self.out.print(picture)
+        Console(width=Measurement.get(wide, wide.options, table).maximum, quiet=self.out.quiet).print(table)
 
     @contextmanager
     def busy(self, what: str) -> Iterator[None]:
