@@ -106,7 +106,7 @@ def test_a_label_that_reads_as_missing_is_explained():
 
 
 def test_a_measurement_is_no_target():
-    assert "different numbers, a measurement and not classes" in refusal(prepare, table(), "amount")
+    assert "different numbers, so it is a measurement, not classes" in refusal(prepare, table(), "amount")
 
 
 def test_lists_are_no_target():

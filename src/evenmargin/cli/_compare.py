@@ -169,7 +169,8 @@ def _chosen(only: list[str]) -> list[Peer]:
     chosen = [known[name.lower()] for name in only] or [peer for peer in PEERS if peer.installed]
     away = [peer for peer in chosen if not peer.installed]
     if away:
-        raise InputError(f"{away[0].name} is not installed: it is part of {away[0].home.split('.')[0]}.")
+        package = away[0].home.split(".")[0].replace("imblearn", "imbalanced-learn")
+        raise InputError(f"--only {away[0].name} needs a package that is not installed: pip install {package}.")
     return chosen
 
 
@@ -221,8 +222,8 @@ def _tell(voice: Voice, results: dict[str, dict[str, float]], goal: Objective, y
     rows = [
         (name, *(_figure(row[key], key) for key in shown), f"{row['seconds']:.2f}") for name, row in table.iterrows()
     ]
-    cut = f"at thresholds chosen for {goal} inside each fold" if tune else "at their own thresholds"
-    title = f"{folds} folds of {len(y):,} rows, {y.sum():,} of them positive; best {goal} first; others {cut}"
+    others = f"at thresholds chosen for {goal} inside each fold" if tune else "at their own thresholds"
+    title = f"{folds} folds of {len(y):,} rows, {y.sum():,} of them positive; sorted by {goal}; the other classifiers {others}"
     voice.table(["", *(TITLES[name] for name in shown), "seconds"], rows, title=title)
     voice.facts |= {
         "objective": str(goal),

@@ -80,7 +80,7 @@ def demo(voice: Voice, *, out: Path, seed: int) -> None:
                 facts[f"{kind}: {name}"] = {key: figures[key] for key in shown}
                 rows.append((f"  {name}", *(f"{figures[key]:.3f}" for key in shown)))
                 advance(1)
-    title = f"{malignant.sum()} malignant samples among {len(y)}, found in {_FOLDS} folds"
+    title = f"Finding {malignant.sum()} malignant samples among {len(y)}, cross-validated in {_FOLDS} folds"
     voice.table(["machine", *(TITLES[name] for name in shown)], rows, title)
     model = EvenMarginClassifier(random_state=seed, verbose=int(voice.lively)).fit(X, y)
     tell_estimates(voice, model, int(malignant.sum()))

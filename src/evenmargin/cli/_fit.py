@@ -106,7 +106,7 @@ def take_weights(
     if wrong.size:
         value = frame[column].iloc[wrong[0]]
         raise InputError(
-            f"Column {column!r} for --weight has {value!r} in row {wrong[0] + 1}: weights are numbers of at least 0."
+            f"Column {column!r} for --weight has {value!r} in row {wrong[0] + 1}: weights must be numbers of at least 0."
         )
     return frame.drop(columns=column), weight
 

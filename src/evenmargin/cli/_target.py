@@ -101,7 +101,7 @@ def _rarer(counts: dict[str, int], name: str, notes: list[str]) -> str:
     if len(counts) > 2:
         if numbers and len(counts) > _CLASSES:
             raise InputError(
-                f"The target {name!r} holds {len(counts):,} different numbers, a measurement and not classes: "
+                f"The target {name!r} holds {len(counts):,} different numbers, so it is a measurement, not classes: "
                 "make a column of two classes from it, or choose one value with --positive VALUE."
             )
         raise InputError(

@@ -173,7 +173,8 @@ class Commands(TyperGroup):
                 error.show()
             else:
                 hint = f" See {error.ctx.command_path} --help." if getattr(error, "ctx", None) else ""
-                voice.fail(f"{error.format_message().rstrip('.')}.{hint}", WRONG)
+                sentence = error.format_message().rstrip(".")
+                voice.fail(f"{sentence}{'' if sentence.endswith('?') else '.'}{hint}", WRONG)
         except typer.Abort:
             status = STOPPED
         if options.get("standalone_mode", True):
