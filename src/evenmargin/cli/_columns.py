@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -226,14 +226,13 @@ class Matcher:
 
         `lacking` is what a file cannot give (`TableFile.lacks`); by default it is what is not among `columns`.
         """
-        names = self.schema.names
+        names, found = dict.fromkeys(self.schema.names), set(columns)
         if lacking is None:
-            given = set(columns)
-            lacking = [name for name in names if name not in given]
+            lacking = [name for name in names if name not in found]
         if lacking:
-            free = [name for name in columns if name not in set(names)]
+            free = [name for name in columns if name not in names]
             meant = {name: near(name, free, 1) for name in lacking[:5]}
-            hints = ", ".join(f"{found[0]!r} for {name!r}" for name, found in meant.items() if found)
+            hints = ", ".join(f"{other[0]!r} for {name!r}" for name, other in meant.items() if other)
             raise InputError(
                 f"The table has no {_columns(lacking)}, which the model needs"
                 + (f": did you mean {hints}?" if hints else ".")
@@ -267,9 +266,9 @@ class Matcher:
                     f"something else, such as {words}: is it another column?"
                 )
 
-    def notes(self, used: Iterable[str] = ()) -> list[str]:
+    def notes(self, used: Sequence[str] = ()) -> list[str]:
         """What people should know of the pieces so far, a sentence each; columns `used` elsewhere are not named."""
-        extra = [name for name in self._extra if name not in set(used)]
+        extra = [name for name in self._extra if name not in used]
         notes = [f"Not used: {_columns(extra)}, unknown to the model."] if extra else []
         for column in self.schema.columns:
             if lost := self.tallies[column.name].lost:

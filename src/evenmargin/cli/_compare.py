@@ -223,7 +223,8 @@ def _tell(voice: Voice, results: dict[str, dict[str, float]], goal: Objective, y
         (name, *(_figure(row[key], key) for key in shown), f"{row['seconds']:.2f}") for name, row in table.iterrows()
     ]
     others = f"at thresholds chosen for {goal} inside each fold" if tune else "at their own thresholds"
-    title = f"{folds} folds of {len(y):,} rows, {y.sum():,} of them positive; sorted by {goal}; the other classifiers {others}"
+    rows_of = f"{len(y):,} rows, {y.sum():,} of them positive"
+    title = f"{folds} folds of {rows_of}; sorted by {goal}; the other classifiers {others}"
     voice.table(["", *(TITLES[name] for name in shown), "seconds"], rows, title=title)
     voice.facts |= {
         "objective": str(goal),

@@ -105,9 +105,8 @@ def take_weights(
     wrong = np.flatnonzero(~(weight >= 0) | np.isinf(weight))
     if wrong.size:
         value = frame[column].iloc[wrong[0]]
-        raise InputError(
-            f"Column {column!r} for --weight has {value!r} in row {wrong[0] + 1}: weights must be numbers of at least 0."
-        )
+        place = f"Column {column!r} for --weight has {value!r} in row {wrong[0] + 1}"
+        raise InputError(f"{place}: weights must be numbers of at least 0.")
     return frame.drop(columns=column), weight
 
 

@@ -72,9 +72,9 @@ class PlainRows:
     def __init__(self, model: Any, file: TableFile) -> None:
         self.names = getattr(model, "feature_names_in_", None)
         self.count = getattr(model, "n_features_in_", None)
-        known = list(map(str, file.columns if self.names is None else self.names))
-        self.extra = [name for name in file.columns if name not in set(known)]
-        missing = [name for name in known if name not in set(file.columns)]
+        known = dict.fromkeys(map(str, file.columns if self.names is None else self.names))
+        self.extra = [name for name in file.columns if name not in known]
+        missing = file.lacks(known)
         if missing:
             plural = "s" * (len(missing) > 1)
             raise InputError(f"{file.name} has no column{plural} {quoted(missing)}, which the model needs.")

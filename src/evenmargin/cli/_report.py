@@ -52,8 +52,8 @@ def report(
         frame = file.read(columns=None if loaded.schema is None else asked, words=loaded.words)
     weights = [name for name in loaded.weights if name in frame.columns]
     if weights != loaded.weights:
-        said = f"has no column {loaded.weights[0]!r}, which held the weights of the fit: all rows get the same weight."
-        voice.note(f"{file.name} {said}")
+        missing = f"{file.name} has no column {loaded.weights[0]!r}, which held the weights of the fit"
+        voice.note(f"{missing}: all rows get the same weight.")
     frame, weight = take_weights(frame, weights[0] if weights else None, file.name)
     if names is not None and names not in frame.columns:
         raise InputError(f"{file.name} has no column {names!r} to name the rows.")

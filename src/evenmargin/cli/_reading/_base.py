@@ -79,7 +79,8 @@ class TableFile(ABC):
 
     def lacks(self, names: Iterable[str]) -> list[str]:
         """List those of the names that the file cannot give."""
-        return [name for name in names if name not in set(self.columns)]
+        known = set(self.columns)
+        return [name for name in names if name not in known]
 
     def _wanted(self, columns: Iterable[str] | None, exact: Iterable[str] = ()) -> tuple[list[str], set[str]]:
         """List the columns to read, in the file's order, and which of them are only copied.

@@ -103,8 +103,8 @@ class TextFile(TableFile):
         except pd.errors.EmptyDataError:
             self._no_rows()
         except (ValueError, OverflowError) as error:
-            said = str(error).strip().split("\n")[-1].rstrip(".")
-            raise InputError(f"{self.name} cannot be read: {said}.") from None
+            message = str(error).strip().split("\n")[-1].rstrip(".")
+            raise InputError(f"{self.name} cannot be read: {message}.") from None
         return self._style.with_points(frame, copied)
 
 
