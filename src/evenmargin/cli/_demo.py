@@ -90,8 +90,7 @@ def demo(voice: Voice, *, out: Path, seed: int) -> None:
             provenance=made_by("scikit-learn's breast cancer samples"),
             notes=[f"Only {_KEPT} of the malignant samples are kept, so that they are rare."],
         )  # fmt: skip
-    voice.wrote("report", out)
-    voice.say("Open it in a browser.")
+    voice.wrote("report", out, hint="  (open it in a browser)")
 
 
 def _scored(machine: Pipeline, X: Array, y: Mask, train: Index, test: Index) -> tuple[Array, Mask]:

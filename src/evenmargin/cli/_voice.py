@@ -64,11 +64,11 @@ class Voice:
             self.notes.append(text)
             _print(self.err, text, "yellow")
 
-    def wrote(self, what: str, path: Path, *, key: str = "", aside: bool = False) -> None:
+    def wrote(self, what: str, path: Path, *, key: str = "", hint: str = "", aside: bool = False) -> None:
         """Say which file was written: from now on, stopping no longer means that nothing was."""
         self.done = True
         self.facts[key or what] = path
-        self.say(f"{what}: {path}", aside=aside)
+        self.say(f"{what}: {path}{hint}", aside=aside)
 
     def error(self, sentence: str) -> None:
         """Print what is wrong; work goes on."""
