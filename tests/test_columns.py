@@ -16,8 +16,8 @@ from test_reading import WRITERS
 
 from evenmargin import EvenMarginClassifier
 from evenmargin._tables.encoder import becomes_number
-from evenmargin.cli._columns import Column, Matcher, Schema, labels, prepare
-from evenmargin.cli._reading import InputError, fingerprint, open_table
+from evenmargin.cli._columns import Column, Matcher, Schema, fingerprint, labels, prepare
+from evenmargin.cli._reading import InputError, open_table
 
 N = 200
 rng = np.random.default_rng(0)
@@ -106,7 +106,7 @@ def test_a_label_that_reads_as_missing_is_explained():
 
 
 def test_a_measurement_is_no_target():
-    assert "different numbers, a measurement and not classes" in refusal(prepare, table(), "amount")
+    assert "different numbers, so it is a measurement, not classes" in refusal(prepare, table(), "amount")
 
 
 def test_lists_are_no_target():
@@ -476,7 +476,7 @@ def test_what_is_kept_of_strange_words_is_bounded():
     assert matcher.notes() == [
         "1,800 values of 'amount' are not numbers and count as missing: 'x0.0', 'x0.1', 'x0.2' and others."
     ]
-    assert sum(map(len, matcher._examples.values())) == 100
+    assert sum(len(tally.lost) for tally in matcher.tallies.values()) == 100
 
 
 def test_another_column_of_the_same_name_is_refused():

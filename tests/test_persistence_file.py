@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bz2
-import copy
 import gzip
 import json
 import lzma
@@ -58,31 +57,6 @@ def model_file(committee, tmp_path_factory):
 
 
 # --- the file ---
-
-
-def test_the_same_model_is_the_same_bytes(committee, tmp_path, monkeypatch):
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-    first, second = (save(one, tmp_path / name) for one, name in ((committee, "a"), (copy.deepcopy(committee), "b")))
-    assert first.read_bytes() == second.read_bytes()
-    assert save(load(first), second).read_bytes() == first.read_bytes()
-    assert read_manifest(first).saved == "2023-11-14T22:13:20+00:00"
-
-
-def test_the_same_model_is_the_same_bytes_in_another_process(tmp_path, monkeypatch):
-    """Where sets have another order."""
-    script = """
-        import sys
-        from evenmargin import LinearSVM
-        from evenmargin.persistence import save
-
-        save(LinearSVM(class_weight={"words": {"one", "two", "three", "four", "five"}}), sys.argv[1])
-        """
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
-    monkeypatch.setenv("PYTHONHASHSEED", "1")
-    theirs = tmp_path / "theirs.skops"
-    subprocess.run([sys.executable, "-c", textwrap.dedent(script), str(theirs)], check=True, timeout=120)
-    model = LinearSVM(class_weight={"words": {"five", "four", "three", "two", "one"}})
-    assert save(model, tmp_path / "ours.skops").read_bytes() == theirs.read_bytes()
 
 
 def test_skops_itself_reads_the_file(committee, model_file, tmp_path, capsys):

@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 
 from evenmargin._tables.kinds import GAPS
 from evenmargin._util.sentences import near, quoted
-from evenmargin.cli._reading import InputError, _lines, fingerprint, open_table
+from evenmargin.cli._columns import fingerprint
+from evenmargin.cli._reading import InputError, _lines, open_table
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is part of the test extra")
 

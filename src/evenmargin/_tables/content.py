@@ -39,14 +39,14 @@ PLURAL = {"number": "numbers", "date": "dates", "category": "words"}
 
 @dataclass(frozen=True)
 class Content:
-    """A column's values in the form of its kind, and what was lost."""
+    """The values of a column in the form of its kind, and the values that were lost."""
 
     kind: str
     values: NDArray[Any]  # numbers, dates, or codes of words
     words: NDArray[Any] | None = None
     count: int = 0  # values that are not missing in the file
     lost: Counter[str] = field(default_factory=Counter)  # values that count as missing
-    strange: int = 0  # how many of these are not of the kind; others are infinite, or of the year 9999
+    strange: int = 0  # how many of these are of another kind; the others are infinite, or of the year 9999
 
     def series(self, rows: Mask | None) -> pd.Series:
         values = self.values if rows is None or rows.all() else self.values[rows]
@@ -56,20 +56,20 @@ class Content:
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """Its words, if it is a category that has not too many."""
+        """The words of a category, if there are not too many."""
         if self.kind != "category" or self.words is None or self.words.size > _VOCABULARY:
             return ()
         return tuple(sorted(map(str, self.words)))
 
     def beyond(self, vocabulary: Iterable[str]) -> Counter[str]:
-        """How often words come that are not among these."""
+        """Count the words that are not in the vocabulary."""
         if self.words is None:
             return Counter()
         known, often = set(vocabulary), np.bincount(self.values[self.values >= 0], minlength=self.words.size)
         return Counter({str(word): int(k) for word, k in zip(self.words, often, strict=True) if word not in known})
 
     def useless(self, rows: Mask) -> str:
-        """Why nothing can be learned from it, if so."""
+        """Say why nothing can be learned from these rows of the column, if so."""
         if self.kind == "nested":
             return "lists, structures or bytes"
         values = self.values[rows]
@@ -80,7 +80,7 @@ class Content:
         return "only one value" if known.size == values.size and (known == known[0]).all() else ""
 
     def identity(self, name: str) -> str:
-        """Why it only says which row it is, if so."""
+        """Say why the column only identifies its rows, if so."""
         if self.kind == "category" and self.words is not None:
             if self.count < _ID_ROWS or self.words.size <= _SHARE * self.count:
                 return ""
@@ -95,14 +95,14 @@ class Content:
         return "every value is different, and it is named like an id" if _named_like_id(name) else ""
 
     def remarks(self, name: str) -> list[str]:
-        """What people should know."""
+        """Say what people should know, a sentence each."""
         if self.lost:
-            return [lost_note(name, self.kind, self.lost.total(), self.lost)]
+            return [lost_note(name, self.kind, self.lost)]
         badly = self._badly_written() or self._mixed()
         return [f"Column {name!r} is read as words: {badly}."] if badly else []
 
     def _badly_written(self) -> str:
-        """How to write what was meant as a number or as a date, if that is so."""
+        """Say how to write words that were meant as numbers or as dates, if they were."""
         if self.words is None or not self.words.size:
             return ""
         some = self.words[:1000]
@@ -115,7 +115,7 @@ class Content:
         return ""
 
     def _mixed(self) -> str:
-        """Which words keep it from being a column of numbers, if most of it are numbers."""
+        """Say which words keep it from being a column of numbers, if most of its values are numbers."""
         if self.words is None or not self.words.size:
             return ""
         words = np.isnan([as_number(word) for word in self.words])
@@ -128,7 +128,7 @@ class Content:
 
 
 def content_of(column: pd.Series, kind: str | None = None) -> Content:
-    """A column as it is best read, or as the given kind; one of lists is "nested" in either case."""
+    """Read a column as what most of its values are, or as the given kind; one of lists is "nested" in either case."""
     declared = declared_kind(column)
     if declared in ("nested", "complex"):
         return Content("nested", np.empty(0))
@@ -151,36 +151,31 @@ def content_of(column: pd.Series, kind: str | None = None) -> Content:
 
 
 def _finite(values: Array) -> Content:
-    if values.size and values.min() > -LARGEST and values.max() < LARGEST:  # neither is NaN, most often
-        return Content("number", values, None, values.size)
-    count = int(np.count_nonzero(~np.isnan(values)))
     beyond = np.abs(values) >= LARGEST
-    if not beyond.any():
-        return Content("number", values, None, count)
     lost = Counter(str(value) for value in values[beyond].tolist())
-    return Content("number", np.where(beyond, np.nan, values), None, count, lost)
+    known = int(np.count_nonzero(~np.isnan(values)))
+    return Content("number", np.where(beyond, np.nan, values) if lost else values, None, known, lost)
 
 
 def _in_utc(instants: pd.Series) -> NDArray[np.datetime64]:
-    """Instants as NumPy has them, in whatever unit."""
+    """Turn instants into NumPy's, in whatever unit."""
     return (instants if getattr(instants.dtype, "tz", None) is None else instants.dt.tz_convert(None)).to_numpy()
 
 
 def _dated(values: NDArray[np.datetime64]) -> Content:
-    known = ~np.isnat(values)
-    beyond = known & ~((values >= _EARLIEST) & (values < _LATEST))
-    lost = Counter(np.datetime_as_string(values[beyond], unit="D").tolist())
-    return Content("date", _nanoseconds(values), None, int(known.sum()), lost)
+    inside, known = _in_reach(values), ~np.isnat(values)
+    lost = Counter(np.datetime_as_string(values[known & np.isnat(inside)], unit="D").tolist())
+    return Content("date", inside, None, int(known.sum()), lost)
 
 
-def _nanoseconds(values: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
-    """In nanoseconds, as far as these reach: years like 9999 mean that there is no date."""
+def _in_reach(values: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
+    """Turn dates into nanoseconds, as far as these reach: years like 9999 mean that there is no date."""
     inside = (values >= _EARLIEST) & (values < _LATEST)
     return np.where(inside, values, np.datetime64("NaT")).astype("datetime64[ns]")
 
 
 def coded(column: pd.Series) -> tuple[Index, list[str]]:
-    """Words without spaces around them, and for each row which one it has; -1 for none."""
+    """Code a column by its words without spaces around them; -1 is none."""
     codes, values = pd.factorize(column.astype(object))
     words = [word_of(value).strip() for value in values]
     again, different = pd.factorize(np.array([None if word in GAPS else word for word in words], dtype=object))
@@ -190,7 +185,7 @@ def coded(column: pd.Series) -> tuple[Index, list[str]]:
 
 
 def as_number(word: str) -> float:
-    """A word as a number, which may be infinite; NaN if it is none."""
+    """Read a word as a number, which may be infinite; NaN if it is none."""
     truth = TRUTH.get(word.lower())
     if truth is not None:
         return truth
@@ -201,19 +196,19 @@ def as_number(word: str) -> float:
 
 
 def _parse_numbers(words: list[str]) -> tuple[Array, Mask]:
-    """Numbers that can be used, and which words are numbers."""
+    """Read words as numbers that can be used, and say which words are numbers."""
     values = np.array([as_number(word) for word in words], dtype=np.float64)
     return np.where(np.abs(values) < LARGEST, values, np.nan), ~np.isnan(values)
 
 
 def _parse_dates(words: list[str]) -> tuple[NDArray[np.datetime64], Mask]:
-    """Dates that can be used, and which words are written like dates."""
+    """Read words as dates that can be used, and say which words are written like dates."""
     fits = np.array([_DATE.fullmatch(word) is not None for word in words], dtype=bool)
     if not fits.any():
         return np.full(len(words), np.datetime64("NaT", "ns")), fits
     some = [word if fit else None for word, fit in zip(words, fits, strict=True)]
     values = _in_utc(pd.Series(pd.to_datetime(some, format="ISO8601", utc=True, errors="coerce")))
-    return _nanoseconds(values), fits
+    return _in_reach(values), fits
 
 
 _PARSERS: dict[str, tuple[Any, Any]] = {
@@ -227,8 +222,9 @@ def _named_like_id(name: str) -> bool:
     return any(part.lower() in _ID_WORDS for part in parts) or _JOINED_ID.fullmatch(name.lower()) is not None
 
 
-def lost_note(name: str, kind: str, lost: int, words: Counter[str]) -> str:
-    shown = ", ".join(repr(word) for word, _ in words.most_common(3)) + (" and others" if len(words) > 3 else "")
-    if lost == 1:
-        return f"1 value of {name!r} is not a {kind} and counts as missing: {shown}."
-    return f"{lost:,} values of {name!r} are not {PLURAL[kind]} and count as missing: {shown}."
+def lost_note(name: str, kind: str, lost: Counter[str]) -> str:
+    """Say which values of a column count as missing, and how many."""
+    words = ", ".join(repr(word) for word, _ in lost.most_common(3)) + (" and others" if len(lost) > 3 else "")
+    if lost.total() == 1:
+        return f"1 value of {name!r} is not a {kind} and counts as missing: {words}."
+    return f"{lost.total():,} values of {name!r} are not {PLURAL[kind]} and count as missing: {words}."

@@ -14,8 +14,8 @@ from .._util.typing import Array, Floats, Index
 __all__ = ["DistinctRows", "WorkingRows", "distinct_rows", "rows_of_each", "working_rows"]
 
 
-_OFTEN = 10  # copies of a row in the table from which it is as many rows, that may be in several folds
-_HEAVY = 1_000.0  # weight of a row on average, up to which it is a number of rows
+_OFTEN = 10  # copies of a row from which it stays that many rows, which may be in several folds
+_HEAVY = 1_000.0  # average weight of a row, up to which a weight is taken for a number of rows
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class DistinctRows:
 
 
 def distinct_rows(X: Array, y: NDArray[Any], weight: Array) -> DistinctRows:
-    """Rows that are the same, of one class, are one row of their total weight.
+    """Make one row of rows of a class that are the same, of their total weight.
 
     So neither the order of the rows nor the way that weights are written matters, and
     few copies of a row are not in two folds. But a row that the table has often is
@@ -60,7 +60,7 @@ def distinct_rows(X: Array, y: NDArray[Any], weight: Array) -> DistinctRows:
 
 
 def _keys(X: Floats) -> NDArray[np.uint64]:
-    """A number for each row that depends on what is in it only."""
+    """Hash each row by its content only."""
     rows = pd.DataFrame(X + X.dtype.type(0))  # one zero, not two
     return pd.util.hash_pandas_object(rows, index=False).to_numpy()
 
@@ -74,14 +74,14 @@ class WorkingRows:
     count: Array
 
     def place(self, rows: DistinctRows) -> Index:
-        """Where each row of the table is among these; −1 if it is not."""
+        """Find each row of the table among these; −1 if it is not there."""
         place = np.full(rows.y.size, -1)
         place[self.index] = np.arange(self.index.size)
         return place[rows.inverse]
 
 
 def rows_of_each(sizes: Index, most: int) -> int:
-    """How many rows of a class to take: as many of each, but what a small class leaves goes to the others."""
+    """Choose how many rows of a class to take: as many of each, but what a small class leaves goes to the others."""
     quota = most
     if sizes.sum() > most:
         left, small = most, np.sort(sizes)
@@ -94,7 +94,7 @@ def rows_of_each(sizes: Index, most: int) -> int:
 
 
 def working_rows(rows: DistinctRows, classes: NDArray[Any], most: int, seed: int) -> WorkingRows:
-    """Up to so many rows, the smaller classes whole, at weights that keep the share of each class."""
+    """Choose up to so many rows, the smaller classes whole, at weights that keep the share of each class."""
     quota = rows_of_each(np.array([np.count_nonzero(rows.y == label) for label in classes]), most)
     rng, kept, weight = np.random.default_rng(seed), [], rows.weight.copy()
     for label in classes:

@@ -32,9 +32,9 @@ MISSING, OTHER = "(missing)", "(other)"
 
 
 def as_table(X: MatrixLike) -> Any:
-    """A pandas frame for frames, lists and arrays of objects; other arrays are left to scikit-learn's checks."""
+    """Make a frame of frames, lists and arrays of objects; other arrays are left to scikit-learn's checks."""
     if isinstance(X, pd.DataFrame):
-        named(X)  # or it is refused
+        named(X)  # refuses names that come twice
         return X
     if isinstance(X, pd.Series):
         return X.to_numpy()
@@ -56,12 +56,8 @@ def as_table(X: MatrixLike) -> Any:
 class TableEncoder:
     """Learn from the training rows how to make numbers of a table; see the module.
 
-    Attributes
-    ----------
-    names_ : list of str
-        Of the columns of the result.
-    left_out_ : list of str
-        Columns of the table without two different values.
+    names_ : of the columns of the result
+    left_out_ : columns of the table without two different values
     """
 
     def fit(self, table: Any, weight: Array) -> TableEncoder:
@@ -72,7 +68,7 @@ class TableEncoder:
             numbers = [name for name in table.columns if becomes_number(table[name])]
             others = [name for name in table.columns if name not in numbers]
             self.common_ = {name: _common(table[name], weight) for name in others}
-            self.columns_ = _encoder(numbers, others).fit(self._grouped(table))
+            self.columns_ = _transformer(numbers, others).fit(self._grouped(table))
         raw, names = self._raw(table), self._names(table)
         gaps = np.isnan(raw)
         self.gaps_ = np.flatnonzero(gaps.any(axis=0) & ~gaps.all(axis=0))
@@ -93,7 +89,7 @@ class TableEncoder:
         return np.ascontiguousarray(self._filled(self._raw(table))[:, self.kept_])
 
     def _raw(self, table: Any) -> Array:
-        """Numbers, with gaps."""
+        """Make numbers of the columns, with gaps."""
         if self.columns_ is not None:
             names = self.columns_.feature_names_in_
             table = named(table) if isinstance(table, pd.DataFrame) else pd.DataFrame(table, columns=names)
@@ -108,7 +104,7 @@ class TableEncoder:
         return raw
 
     def _grouped(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Categories as words; the rare and the unknown ones are one."""
+        """Turn categories into words; the rare and the unknown ones are one."""
         words = {
             name: column.where(column.isin(self.common_[name]), OTHER)
             for name, column in ((name, as_words(frame[name])) for name in self.common_)
@@ -127,7 +123,7 @@ class TableEncoder:
 
 
 def named(table: pd.DataFrame) -> pd.DataFrame:
-    """The frame with strings as names, no two the same."""
+    """Name the columns of a frame by strings; refuse names of which two are the same."""
     if isinstance(table.columns, pd.MultiIndex):
         names = [" ".join(map(str, name)) for name in table.columns]
     else:
@@ -139,12 +135,12 @@ def named(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _common(column: pd.Series, weight: Array) -> set[str]:
-    """The categories that get a column of their own."""
+    """Choose the categories that get a column of their own."""
     totals = pd.Series(weight).groupby(as_words(column).to_numpy()).sum()
     return set(totals[totals >= _RARE].sort_index().nlargest(_CATEGORIES - 1, keep="first").index)
 
 
-def _encoder(numbers: list[str], others: list[str]) -> ColumnTransformer:
+def _transformer(numbers: list[str], others: list[str]) -> ColumnTransformer:
     plain = FunctionTransformer(as_numbers, feature_names_out="one-to-one")
     one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     return ColumnTransformer(
@@ -153,12 +149,12 @@ def _encoder(numbers: list[str], others: list[str]) -> ColumnTransformer:
 
 
 def becomes_number(column: pd.Series) -> bool:
-    """Whether a column becomes one column of numbers, rather than one for each category."""
+    """Say whether a column becomes one column of numbers, rather than one for each category."""
     return declared_kind(column) in ("number", "date", "span", "nothing", "complex")
 
 
 def as_numbers(table: pd.DataFrame) -> Array:
-    """Each column as float64; dates and spans in days."""
+    """Turn each column into float64; dates and spans of time into days."""
     out = np.empty(table.shape)
     for j, name in enumerate(table.columns):
         column = table[name]
@@ -172,7 +168,7 @@ def as_numbers(table: pd.DataFrame) -> Array:
 
 
 def as_words(column: pd.Series) -> pd.Series:
-    """A column as strings, so that categories of mixed types can be sorted."""
+    """Turn a column into strings, so that categories of mixed types can be sorted."""
     return column.astype(object).map(word_of).where(column.notna(), MISSING)
 
 

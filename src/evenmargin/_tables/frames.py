@@ -1,7 +1,8 @@
-"""Frames among the attributes of an estimator travel as plain arrays, which every format can hold."""
+"""Frames among the attributes of an estimator, as plain arrays, which every format can hold."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 __all__ = ["FramesTravel", "PlainColumn", "PlainFrame"]
 
 
-# What pandas is told of a column: nothing of numbers, and of objects whether it had taken them for strings.
+# The dtype to build a column with: pandas finds that of numbers by itself; "str" is its own type of strings.
 _DTYPES: dict[str, Any] = {"numbers": None, "objects": object, "strings": "str"}
 
 
@@ -52,7 +53,7 @@ class PlainFrame:
         return cls([PlainColumn.of(frame[name], name) for name in frame.columns], levels)
 
     def frame(self) -> pd.DataFrame:
-        """The frame that it was."""
+        """Build the frame again."""
         levels = [pd.Index(level.values, dtype=level.dtype, name=level.name) for level in self.levels]
         index: Any = None
         if levels:
@@ -62,27 +63,21 @@ class PlainFrame:
 
 
 class FramesTravel:
-    """For estimators with frames among their attributes: pickle, copy and skops see plain arrays."""
+    """For estimators with frames among their attributes: pickle, copy and skops get plain arrays."""
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
-        return {name: _apart(value) for name, value in state.items()}
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]  # of the next class, an estimator
+        return {name: _replaced(value, pd.DataFrame, PlainFrame.of) for name, value in state.items()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({name: _together(value) for name, value in state.items()})  # type: ignore[misc]
+        whole = {name: _replaced(value, PlainFrame, PlainFrame.frame) for name, value in state.items()}
+        super().__setstate__(whole)  # type: ignore[misc]  # of the next class, an estimator
 
 
-def _apart(value: Any) -> Any:
-    if isinstance(value, pd.DataFrame):
-        return PlainFrame.of(value)
-    if isinstance(value, dict) and any(isinstance(part, pd.DataFrame) for part in value.values()):
-        return {key: _apart(part) for key, part in value.items()}
-    return value
-
-
-def _together(value: Any) -> Any:
-    if isinstance(value, PlainFrame):
-        return PlainFrame.frame(value)
-    if isinstance(value, dict) and any(isinstance(part, PlainFrame) for part in value.values()):
-        return {key: _together(part) for key, part in value.items()}
+def _replaced(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
+    """Change a value of this kind, and those in a dict."""
+    if isinstance(value, kind):
+        return change(value)
+    if isinstance(value, dict) and any(isinstance(part, kind) for part in value.values()):
+        return {key: _replaced(part, kind, change) for key, part in value.items()}
     return value

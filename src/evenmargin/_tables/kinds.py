@@ -32,24 +32,10 @@ _OF_OBJECTS = {
 
 
 def declared_kind(column: pd.Series) -> str:
-    """The kind of a column as its type has it or, where it holds objects, the type of its values.
+    """Tell the kind of a column by its type or, where it holds objects, by the type of its values.
 
-    Parameters
-    ----------
-    column : Series
-
-    Returns
-    -------
-    str
-        "number", "date", "span" (of time), "category", "text", "nothing" (objects that are all missing), "nested"
-        (lists, structures or bytes) or "complex".
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from evenmargin._tables.kinds import declared_kind
-    >>> [declared_kind(pd.Series(values)) for values in ([1, 2], ["1", "2"], [pd.Timestamp("2024-01-31")], [[1, 2]])]
-    ['number', 'text', 'date', 'nested']
+    It is "number", "date", "span" (of time), "category", "text", "nothing" (objects that are all missing), "nested"
+    (lists, structures or bytes) or "complex".
     """
     kind = column.dtype
     if isinstance(kind, pd.CategoricalDtype):
@@ -69,7 +55,7 @@ def declared_kind(column: pd.Series) -> str:
 
 
 def as_instants(column: pd.Series) -> pd.Series:
-    """Dates of any type as pandas' datetimes; those that these cannot hold are missing."""
+    """Turn dates of any type into pandas' datetimes; those that these cannot hold are missing."""
     if isinstance(column.dtype, pd.PeriodDtype):
         return column.dt.to_timestamp()
     if column.dtype.kind != "O":
@@ -80,7 +66,7 @@ def as_instants(column: pd.Series) -> pd.Series:
 
 
 def as_days(column: pd.Series) -> pd.Series:
-    """Dates and spans of time in days; other columns as they are."""
+    """Turn dates and spans of time into days; other columns stay as they are."""
     kind = declared_kind(column)
     if kind == "date":
         column = as_instants(column)
@@ -91,12 +77,12 @@ def as_days(column: pd.Series) -> pd.Series:
 
 
 def as_floats(column: pd.Series) -> Array:
-    """Numbers, dates and spans of time as float64, a gap as NaN."""
+    """Turn numbers, dates and spans of time into float64, a gap into NaN."""
     if declared_kind(column) == "nothing":
         return np.full(len(column), np.nan)
     return pd.to_numeric(as_days(column)).to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def word_of(value: Any) -> str:
-    """A value as text; a whole number is the same word as integer and as float."""
+    """Write a value as text; a whole number is the same word as integer and as float."""
     return str(int(value)) if isinstance(value, float | np.floating) and float(value).is_integer() else str(value)

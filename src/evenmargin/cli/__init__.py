@@ -15,13 +15,12 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
-from ._group import Group
-from ._voice import speaking
+from ._voice import Commands, speaking
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    cls=Group,
+    cls=Commands,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -39,48 +38,56 @@ Data = Annotated[
 Model = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model file, written by `evenmargin fit` or `evenmargin.save`.")
 ]
-Target = Annotated[str, typer.Option(help="The column with the classes.")]
-Positive = Annotated[str | None, typer.Option(help="The class to find; by default the rarer of two.")]
-Objective = Annotated[
-    str,
-    typer.Option(
-        help="What to optimise: gmean, f1, mcc, balanced-accuracy, cost:fn=100,fp=1, recall>=0.95 or precision>=0.9."
-    ),
-]
-Time = Annotated[str, typer.Option(help="Time for one fit: 90s, 2m, 1h30m, fast or thorough.")]
-Drop = Annotated[list[str] | None, typer.Option(help="A column to leave out. May be repeated.")]
-Keep = Annotated[
-    list[str] | None, typer.Option(help="A column to learn from although it looks like an id. May be repeated.")
-]
 Seed = Annotated[int, typer.Option(min=0, max=2**31, help="Seed of all random choices.")]
-Jobs = Annotated[
-    int | None, typer.Option(min=1, help="Number of threads; by default all cores. It does not change the result.")
-]
-
-# Options of every command that reads a table, and of every command.
-_TABLE = {
-    "encoding": (Annotated[str, typer.Option(help="Encoding of a text file.")], "utf-8"),
-    "separator": (
-        Annotated[str | None, typer.Option(help="Separator of a text file; by default found from its first lines.")],
-        None,
-    ),
-}
-_EVERY = {
-    "json": (Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")], False),
-    "quiet": (
-        Annotated[
-            bool, typer.Option("--quiet", "-q", help="Print only errors (and the scores, if they have no --out).")
-        ],
-        False,
-    ),
-    "debug": (Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")], False),
-}
 
 
-def _command(module: str, *, reads_table: bool = False) -> Callable[[Callable[..., None]], None]:
+# Options of several commands: of those that learn from a table, of those that read one, and of all.
+
+
+def _learning(
+    data: Data,
+    target: Annotated[str, typer.Option(help="The column with the classes.")],
+    positive: Annotated[str | None, typer.Option(help="The class to find; by default the rarer of two.")] = None,
+    objective: Annotated[
+        str,
+        typer.Option(
+            help="What to optimise: gmean, f1, mcc, balanced-accuracy, cost:fn=100,fp=1, recall>=0.95 or "
+            "precision>=0.9."
+        ),
+    ] = "gmean",
+    time_budget: Annotated[str, typer.Option(help="Time for one fit: 90s, 2m, 1h30m, fast or thorough.")] = "5m",
+    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out. May be repeated.")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="A column to learn from although it looks like an id. May be repeated.")
+    ] = None,
+    seed: Seed = 0,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Number of threads; by default all cores. It does not change the result.")
+    ] = None,
+) -> None: ...
+
+
+def _reading(
+    encoding: Annotated[str, typer.Option(help="Encoding of a text file.")] = "utf-8",
+    separator: Annotated[
+        str | None, typer.Option(help="Separator of a text file; by default found from its first lines.")
+    ] = None,
+) -> None: ...
+
+
+def _speaking(
+    json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print only errors, and scores that have no --out.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None: ...
+
+
+def _command(module: str, *, learns: bool = False, reads: bool = False) -> Callable[[Callable[..., None]], None]:
     """Add a command with the options of the decorated function and those that it shares with others.
 
-    It calls the function of its name in `module` with a voice and all that was given.
+    It calls the function of its name in `module` with a voice and the values of the options.
     """
 
     def add(declared: Callable[..., None]) -> None:
@@ -89,13 +96,11 @@ def _command(module: str, *, reads_table: bool = False) -> Callable[[Callable[..
             with speaking(as_json=json, quiet=quiet, debug=debug) as voice:
                 getattr(import_module(module, __package__), declared.__name__)(voice, **options)
 
-        shared = (_TABLE if reads_table else {}) | _EVERY
-        own = inspect.signature(declared, eval_str=True).parameters.values()
-        more = [
-            inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
-            for name, (annotation, default) in shared.items()
-        ]
-        command.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]  # read by typer
+        parts: list[Callable[..., None]] = [*[_learning] * learns, declared, *[_reading] * reads, _speaking]
+        parameters = [each for part in parts for each in inspect.signature(part, eval_str=True).parameters.values()]
+        command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # read by typer
+            [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+        )
         app.command()(command)
 
     return add
@@ -108,25 +113,16 @@ def demo(
     """Compare classifiers with and without an even margin on bundled data, and write a report."""
 
 
-@_command("._fit", reads_table=True)
+@_command("._fit", learns=True, reads=True)
 def fit(
-    data: Data,
-    target: Target,
-    positive: Positive = None,
-    objective: Objective = "gmean",
-    time_budget: Time = "5m",
     model: Annotated[Path | None, typer.Option(help="File for the model, such as out.skops.")] = None,
     report: Annotated[Path | None, typer.Option(help="File for the report, such as out.html.")] = None,
     weight: Annotated[str | None, typer.Option(help="The column of sample weights.")] = None,
-    drop: Drop = None,
-    keep: Keep = None,
-    seed: Seed = 0,
-    jobs: Jobs = None,
 ) -> None:
     """Learn to find a rare class, and estimate how well new rows will be classified."""
 
 
-@_command("._predict", reads_table=True)
+@_command("._predict", reads=True)
 def predict(
     path: Model,
     data: Data,
@@ -145,7 +141,7 @@ def predict(
     """Classify and score the rows of a table of any size."""
 
 
-@_command("._report", reads_table=True)
+@_command("._report", reads=True)
 def report(
     path: Model,
     data: Data,
@@ -159,23 +155,14 @@ def report(
     """Write a page on how a model does on a table whose classes are known."""
 
 
-@_command("._compare", reads_table=True)
+@_command("._compare", learns=True, reads=True)
 def compare(
-    data: Data,
-    target: Target,
-    positive: Positive = None,
-    objective: Objective = "gmean",
-    time_budget: Time = "5m",
     folds: Annotated[int, typer.Option(min=2, max=100, help="Number of folds of the cross-validation.")] = 5,
     tune: Annotated[
         bool, typer.Option("--tune", help="Choose the thresholds of the other classifiers for the objective, too.")
     ] = False,
     only: Annotated[list[str] | None, typer.Option(help="A classifier to compare with. May be repeated.")] = None,
     out: Annotated[Path | None, typer.Option(help="File for the figures: .csv, .tsv or .parquet.")] = None,
-    drop: Drop = None,
-    keep: Keep = None,
-    seed: Seed = 0,
-    jobs: Jobs = None,
 ) -> None:
     """Cross-validate the classifiers that are installed here on the same folds of a table."""
 
@@ -185,7 +172,7 @@ def info(path: Model) -> None:
     """Show what a model file contains."""
 
 
-@_command("._info", reads_table=True)
+@_command("._info", reads=True)
 def export(
     path: Model,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="File for the exported model, such as out.onnx.")],

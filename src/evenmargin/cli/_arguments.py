@@ -1,9 +1,8 @@
-"""Words of the command line as values: objectives, prices, spans of time."""
+"""Objectives, prices and times as they are written on the command line."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from ..operating import get_objective
 
@@ -14,33 +13,21 @@ _SPAN = re.compile(r"(?:\d+(?:\.\d+)?[hms])+")
 _FLOOR = re.compile(r"(recall|precision)\s*(?:>=|≥|=)\s*([\d.]+)\s*(%?)(?:\s*@\s*([\d.]+)\s*(%?))?")
 
 
-def parse_objective(text: str) -> Any:
-    """An objective as `EvenMarginClassifier` takes it.
-
-    Examples
-    --------
-    >>> from evenmargin.cli._arguments import parse_objective
-    >>> parse_objective("cost:fn=100,fp=1")
-    {'fn': 100.0, 'fp': 1.0}
-    >>> parse_objective("recall>=95%"), parse_objective("recall>=0.95@0.9")
-    ({'recall': 0.95}, {'recall': 0.95, 'confidence': 0.9})
-    >>> parse_objective("balanced-accuracy")
-    'balanced_accuracy'
-    """
+def parse_objective(text: str) -> str | dict[str, float]:
+    """Read an objective as `EvenMarginClassifier` takes it: "gmean", "cost:fn=100,fp=1", "recall>=95%@0.9"."""
     words = text.strip().lower()
-    objective: Any = words.replace("-", "_").replace(" ", "_")
+    if words.startswith("cost"):
+        return parse_prices(words.removeprefix("cost").lstrip(": "), f"--objective {text}")
     if found := _FLOOR.fullmatch(words):
         rate, level, percent, confidence, of_confidence = found.groups()
-        objective = {rate: _share(level, percent, text)}
+        floor = {rate: _share(level, percent, text)}
         if confidence is not None:
-            objective["confidence"] = _share(confidence, of_confidence, text)
-    elif words.startswith("cost"):
-        objective = parse_prices(words.removeprefix("cost").lstrip(": "))
+            floor["confidence"] = _share(confidence, of_confidence, text)
+        return _checked(floor, f"--objective {text}")
+    objective = words.replace("-", "_").replace(" ", "_")
     try:
         get_objective(objective)
-    except ValueError as error:
-        if isinstance(objective, dict):
-            raise ValueError(f"--objective {text}: {str(error).split('}: ', 1)[-1]}") from None
+    except ValueError:
         raise ValueError(
             f"--objective {text} is unknown: choose gmean, balanced-accuracy, f1, mcc, cost:fn=100,fp=1, "
             "recall>=0.95, recall>=0.95@0.9 (with 90 % confidence) or precision>=0.9."
@@ -48,15 +35,8 @@ def parse_objective(text: str) -> Any:
     return objective
 
 
-def parse_prices(text: str) -> dict[str, float]:
-    """Prices of mistakes: "fn=100,fp=1".
-
-    Examples
-    --------
-    >>> from evenmargin.cli._arguments import parse_prices
-    >>> parse_prices("fn=100, fp=1")
-    {'fn': 100.0, 'fp': 1.0}
-    """
+def parse_prices(text: str, option: str = "") -> dict[str, float]:
+    """Read the prices of mistakes: "fn=100,fp=1"."""
     try:
         pairs = [part.split("=") for part in text.replace(" ", "").split(",")]
         prices = {name: float(price) for name, price in pairs}
@@ -67,18 +47,11 @@ def parse_prices(text: str) -> dict[str, float]:
             f"{text!r} is not a list of costs: write fn=100,fp=1 for the cost of a missed case (fn) and of a false "
             "alarm (fp), and add tp and tn if these cost something, too."
         )
-    return prices
+    return _checked(prices, option or f"--prices {text}")
 
 
-def parse_time(text: str) -> Any:
-    """Seconds, or "fast" or "thorough".
-
-    Examples
-    --------
-    >>> from evenmargin.cli._arguments import parse_time
-    >>> parse_time("2m"), parse_time("1h30m"), parse_time("45"), parse_time("fast")
-    (120.0, 5400.0, 45.0, 'fast')
-    """
+def parse_time(text: str) -> float | str:
+    """Read a time as seconds ("90s", "1h30m", "45"), or as "fast" or "thorough"."""
     words = text.strip().lower().replace(" ", "")
     if words in ("fast", "thorough"):
         return words
@@ -92,6 +65,15 @@ def parse_time(text: str) -> Any:
     if not 0 < seconds < 1e9:
         raise ValueError(f"--time-budget {text} is not a time: write 90s, 2m, 1h30m, fast or thorough.")
     return seconds
+
+
+def _checked(numbers: dict[str, float], option: str) -> dict[str, float]:
+    """Refuse an objective that makes no sense by the name of its option."""
+    try:
+        get_objective(numbers)
+    except ValueError as error:
+        raise ValueError(f"{option}: {str(error).split('}: ', 1)[-1]}") from None
+    return numbers
 
 
 def _share(digits: str, percent: str, text: str) -> float:

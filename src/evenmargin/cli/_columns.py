@@ -14,46 +14,105 @@ datetime64[ns] in UTC, words as strings.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._tables.content import PLURAL, content_of, lost_note
+from .._tables.content import PLURAL, Content, coded, content_of, lost_note
 from .._util.sentences import hint, near, quoted
 from .._util.typing import Mask
 from ._reading import InputError
-from ._schema import AS_ASKED, Column, Schema
-from ._target import Answer, labels
+from ._target import Answer, as_labels, recognised
 
-__all__ = ["AS_ASKED", "Column", "Matcher", "Prepared", "Schema", "labels", "prepare"]
+__all__ = ["AS_ASKED", "Column", "Matcher", "Prepared", "Schema", "fingerprint", "labels", "prepare"]
 
-_TELLING = 20  # values of a column that may tell the class between them
+AS_ASKED = "as asked"  # why a column was left out, if the user said so
+_TELLING = 20  # values of a column that may give the class away between them
 _JUDGED = 10  # values from which a column can be mostly something else
-_EXAMPLES = 100  # words kept of those that count as missing
-_NEW = 0.1  # share of new words from which they are spoken of
+_EXAMPLES = 100  # words of a column that are counted one by one
+_NEW = 0.1  # share of new words from which they are mentioned
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that a model was fitted on; its kind is "number", "category" or "date"."""
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The table that a model was fitted on; it is stored with the model.
+
+    positive, others : the class to find and the other ones, as text
+    label_type : the type of the labels in y: "text", "number" (whole ones) or "bool"
+    grouped : whether every value of the target but `positive` is the one class in `others`
+    columns : in the order in which the model knows them
+    left_out : other columns, and why they were left out
+    decimal_comma : whether numbers of the file had decimal commas; see `TableFile.expect`
+    vocabulary : the words of each column of categories that has not too many
+    """
+
+    target: str
+    positive: str
+    others: tuple[str, ...]
+    label_type: str
+    grouped: bool
+    columns: tuple[Column, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    decimal_comma: bool = False
+    vocabulary: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [column.name for column in self.columns]
+
+    @property
+    def words(self) -> list[str]:
+        """The columns that are read from a text file as they stand in it."""
+        return [column.name for column in self.columns if column.kind != "number"]
+
+    def to_notes(self) -> dict[str, Any]:
+        """Make something of the schema that JSON can hold."""
+        return {**asdict(self), "columns": [[column.name, column.kind] for column in self.columns]}
+
+    @classmethod
+    def from_notes(cls, notes: Mapping[str, Any]) -> Schema:
+        """Make the schema again of what `to_notes` gave."""
+        try:
+            return cls(
+                str(notes["target"]),
+                str(notes["positive"]),
+                tuple(map(str, notes["others"])),
+                str(notes["label_type"]),
+                bool(notes["grouped"]),
+                tuple(Column(str(name), str(kind)) for name, kind in notes["columns"]),
+                {str(name): str(why) for name, why in notes["left_out"].items()},
+                bool(notes.get("decimal_comma", False)),
+                {str(name): tuple(map(str, words)) for name, words in notes.get("vocabulary", {}).items()},
+            )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise InputError(
+                "What the model file says of the table of the fit cannot be read: fit the model again."
+            ) from None
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A table to learn from.
+    """The rows of a table that have a label.
 
-    Attributes
-    ----------
-    X : DataFrame
-    y : ndarray of shape (n_rows,)
-        Labels: strings, numbers or booleans.
-    schema : Schema
-    notes : list of str
-        What people should know, a sentence each.
-    rows : ndarray of bool
-        Which rows of the table X and y have: those with a label.
-    positive : str, int, float or bool
-        The label in y that is looked for.
+    schema : what a model that is fitted on them has to know
+    notes : what people should know, a sentence each
+    rows : which rows of the table they are
+    positive : the label in y that is to be found
     """
 
     X: pd.DataFrame
@@ -69,47 +128,19 @@ def prepare(
     target: str,
     positive: str | None = None,
     *,
-    drop: Iterable[str] = (),
-    keep: Iterable[str] = (),
+    drop: Sequence[str] = (),
+    keep: Sequence[str] = (),
 ) -> Prepared:
-    """Find out what can be learned from a table.
+    """Find out what can be learned from a table, as `TableFile.read` gives it.
 
-    Ids, columns with one value or none, and lists are left out, each with a word.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        As `open_table(path).read()` gives it.
-    target : str
-        The column of labels. Rows without one are left out.
-    positive : str, default=None
-        The label to look for, as text: "1" is 1 and 1.0. With more than two labels it
-        must be given, and stands against the rest. None: the rarer of two.
-    drop : iterable of str, default=()
-        Columns to leave out.
-    keep : iterable of str, default=()
-        Columns to keep although they look like ids.
-
-    Returns
-    -------
-    Prepared
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from evenmargin.cli._columns import prepare
-    >>> frame = pd.DataFrame({"sum": ["12", "7.5", "80"], "bank": ["A", "A", "B"], "fraud": ["no", "no", "yes"]})
-    >>> ready = prepare(frame, "fraud")
-    >>> ready.schema.positive, ready.schema.columns[0]
-    ('yes', Column(name='sum', kind='number'))
-    >>> ready.X["sum"].tolist(), ready.y.tolist()
-    ([12.0, 7.5, 80.0], ['no', 'no', 'yes'])
+    Ids, columns with one value or none, and lists are left out, each with a note; `keep` names ids to learn from.
+    `positive` is the label to find, as text: "1" is 1 and 1.0. It may be left out where there are two labels.
     """
-    names, drop, keep = [str(name) for name in frame.columns], list(drop), set(keep)
+    names = [str(name) for name in frame.columns]
     frame = frame.set_axis(names, axis=1)
     if target not in names:
         raise InputError(f"There is no column {target!r} for the target{hint(target, names)}")
-    for option, asked in (("drop", drop), ("keep", sorted(keep))):
+    for option, asked in (("drop", drop), ("keep", keep)):
         for name in asked:
             if name not in names:
                 raise InputError(f"There is no column {name!r} to {option}{hint(name, names)}")
@@ -117,8 +148,8 @@ def prepare(
         raise InputError(f"{target!r} is the target and cannot be dropped.")
     answer = Answer.of(frame[target], target, positive)
     rows, y = answer.known, answer.y[answer.known]
-    notes: list[str] = []
-    left_out, kept = dict.fromkeys(drop, AS_ASKED), {}
+    left_out: dict[str, str] = dict.fromkeys(drop, AS_ASKED)
+    kept: dict[str, Content] = {}
     for name in names:
         if name != target and name not in left_out:
             content = content_of(frame[name])
@@ -127,104 +158,93 @@ def prepare(
                 left_out[name] = why
             else:
                 kept[name] = content
-                notes += content.remarks(name)
     if not kept:
-        raise InputError(f"No column is left to learn from besides {target!r}: {_why(left_out)}.")
-    columns = tuple(Column(name, content.kind) for name, content in kept.items())
+        raise InputError(f"No column is left to learn from besides {target!r}: {_reasons(left_out)}.")
     X = pd.DataFrame({name: content.series(rows) for name, content in kept.items()})
     wanted = answer.label(answer.positive)
-    notes = [*answer.notes, *_left_out_notes(left_out), *notes, *_telling_notes(X, y == wanted, target)]
-    vocabulary = {name: content.vocabulary for name, content in kept.items() if content.vocabulary}
+    noticed = {name: why for name, why in left_out.items() if why != AS_ASKED}
+    notes = [*answer.notes, *([f"Left out: {_reasons(noticed)}."] if noticed else [])]
+    notes += [note for name, content in kept.items() for note in content.remarks(name)]
     schema = Schema(
-        target, answer.positive, answer.others, answer.type, answer.grouped, columns, left_out, vocabulary=vocabulary
-    )
-    return Prepared(X, y, schema, notes, rows, wanted)
+        target, answer.positive, answer.others, answer.type, answer.grouped,
+        tuple(Column(name, content.kind) for name, content in kept.items()), left_out,
+        vocabulary={name: content.vocabulary for name, content in kept.items() if content.vocabulary},
+    )  # fmt: skip
+    return Prepared(X, y, schema, notes + _telling_notes(X, y == wanted, target), rows, wanted)
+
+
+def labels(frame: pd.DataFrame, schema: Schema) -> tuple[NDArray[Any], Mask]:
+    """Labels as in the training, and which rows have one; others have any."""
+    names = [str(name) for name in frame.columns]
+    if schema.target not in names:
+        raise InputError(f"There is no column {schema.target!r} with the classes{hint(schema.target, names)}")
+    codes, words = coded(frame.set_axis(names, axis=1)[schema.target])
+    if not words:
+        raise InputError(f"Column {schema.target!r} has no values: there are no classes to compare with.")
+    known = [schema.positive, *schema.others]
+    meant = [recognised(word, known) for word in words]
+    if schema.grouped:
+        meant = [word if word == schema.positive else schema.others[0] for word in meant]
+    strange = [word for word, label in zip(words, meant, strict=True) if label is None]
+    if strange:
+        raise InputError(f"Column {schema.target!r} has {quoted(strange)}, and the model knows {quoted(known)}.")
+    return as_labels(codes, [str(word) for word in meant], schema.label_type), codes >= 0
+
+
+@dataclass
+class Tally:
+    """What the pieces so far hold in a column: `lost` values count as missing, `strange` ones are of another kind."""
+
+    values: int = 0
+    strange: int = 0
+    lost: Counter[str] = field(default_factory=Counter)
+    new: Counter[str] = field(default_factory=Counter)  # words that were not there at the fit
+
+    def add(self, content: Content, vocabulary: Sequence[str] | None) -> None:
+        self.values += content.count
+        self.strange += content.strange
+        self.lost = _shortened(self.lost + content.lost)
+        if vocabulary is not None:
+            self.new = _shortened(self.new + content.beyond(vocabulary))
 
 
 class Matcher:
     """The columns that a model was fitted on, with the types that it was fitted on, of a table in pieces.
 
-    Columns are found by name, others are passed over. Words where numbers were learnt
+    Columns are found by name, others are ignored. Words where numbers were learned
     count as missing. Where most values are such words it is another column, and refused
-    by `finish`: the order of the rows, which may have all such words at the top, is no matter.
-
-    Parameters
-    ----------
-    schema : Schema
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from evenmargin.cli._columns import Matcher, prepare
-    >>> schema = prepare(pd.DataFrame({"sum": [12, 7, 80], "fraud": ["no", "no", "yes"]}), "fraud").schema
-    >>> matcher = Matcher(schema)
-    >>> [matcher(pd.DataFrame({"sum": piece, "when": "now"})).shape for piece in ([1, 2], ["3", "?"])]
-    [(2, 1), (2, 1)]
-    >>> matcher.finish()
-    >>> matcher.notes(used=["when"])
-    ["1 value of 'sum' is not a number and counts as missing: '?'."]
+    by `finish`: the order of the rows, which may have all such words at the top, does not matter.
     """
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
-        self._values: Counter[str] = Counter()  # by column: values, those lost, those of another kind, some words
-        self._lost: Counter[str] = Counter()
-        self._strange: Counter[str] = Counter()
-        self._examples: dict[str, Counter[str]] = {}
+        self.tallies = {name: Tally() for name in schema.names}
         self._extra: dict[str, None] = {}
-        self._new: dict[str, Counter[str]] = {}  # words that were not there at the fit
 
     def check(self, columns: Sequence[str], lacking: Sequence[str] | None = None) -> None:
-        """Say which columns are missing, if any, and keep in mind which are not needed.
+        """Refuse a table that lacks columns, and remember which ones the model does not know.
 
-        `lacking` is what a file says it cannot give (`TableFile.lacks`); by default it is looked up.
+        `lacking` is what a file cannot give (`TableFile.lacks`); by default it is what is not among `columns`.
         """
-        given = set(columns)
+        names, found = dict.fromkeys(self.schema.names), set(columns)
         if lacking is None:
-            lacking = [name for name in self.schema.names if name not in given]
+            lacking = [name for name in names if name not in found]
         if lacking:
-            needed = set(self.schema.names)
-            free = [name for name in columns if name not in needed]
+            free = [name for name in columns if name not in names]
             meant = {name: near(name, free, 1) for name in lacking[:5]}
-            hints = ", ".join(f"{found[0]!r} for {name!r}" for name, found in meant.items() if found)
+            hints = ", ".join(f"{other[0]!r} for {name!r}" for name, other in meant.items() if other)
             raise InputError(
                 f"The table has no {_columns(lacking)}, which the model needs"
                 + (f": did you mean {hints}?" if hints else ".")
             )
-        known = {*self.schema.names, *self.schema.left_out, self.schema.target}
+        known = {*names, *self.schema.left_out, self.schema.target}
         self._extra.update(dict.fromkeys(name for name in columns if name not in known))
 
     def __call__(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """A piece as the model takes it."""
+        """Turn a piece into what the model takes."""
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         self.check(list(frame.columns))
         return pd.DataFrame({column.name: self._as(column, frame[column.name]) for column in self.schema.columns})
-
-    def finish(self) -> None:
-        """Refuse the table, now that all of it was seen, if one of its columns is another one of the same name."""
-        for column in self.schema.columns:
-            if 2 * self._strange[column.name] > self._values[column.name] >= _JUDGED:
-                words = self._examples[column.name].most_common(3)
-                raise InputError(
-                    f"Column {column.name!r} held {PLURAL[column.kind]} when the model was fitted, and now mostly "
-                    f"something else, such as {quoted(word for word, _ in words)}: is it another column?"
-                )
-
-    def notes(self, used: Iterable[str] = ()) -> list[str]:
-        """What people should know of the pieces so far, a sentence each.
-
-        Columns that the model does not know are named, but for those `used` elsewhere.
-        """
-        elsewhere = set(used)
-        extra = [name for name in self._extra if name not in elsewhere]
-        notes = [f"Not used: {_columns(extra)}, unknown to the model."] if extra else []
-        kinds = {column.name: column.kind for column in self.schema.columns}
-        notes += [lost_note(name, kinds[name], lost, self._examples[name]) for name, lost in self._lost.items()]
-        for name, words in self._new.items():
-            if words.total() > _NEW * self._values[name]:
-                share = words.total() / self._values[name]
-                notes.append(f"{share:.0%} of the values of {name!r} are new to the model, such as {quoted(words, 3)}.")
-        return notes
 
     def _as(self, column: Column, values: pd.Series) -> pd.Series:
         content = content_of(values, column.kind)
@@ -232,20 +252,37 @@ class Matcher:
             raise InputError(
                 f"Column {column.name!r} held {PLURAL[column.kind]} when the model was fitted, and now lists or bytes."
             )
-        self._values[column.name] += content.count
-        if content.lost:
-            self._lost[column.name] += content.lost.total()
-            words = self._examples.get(column.name, Counter()) + content.lost
-            self._examples[column.name] = Counter(dict(words.most_common(_EXAMPLES)))  # there may be millions
-            self._strange[column.name] += content.strange
-        if column.name in self.schema.vocabulary:
-            words = self._new.get(column.name, Counter()) + content.beyond(self.schema.vocabulary[column.name])
-            self._new[column.name] = _shortened(words)
+        self.tallies[column.name].add(content, self.schema.vocabulary.get(column.name))
         return content.series(None)
+
+    def finish(self) -> None:
+        """Refuse the table, now that all of it was seen, if one of its columns is another one of the same name."""
+        for column in self.schema.columns:
+            tally = self.tallies[column.name]
+            if 2 * tally.strange > tally.values >= _JUDGED:
+                words = quoted(word for word, _ in tally.lost.most_common(3))
+                raise InputError(
+                    f"Column {column.name!r} held {PLURAL[column.kind]} when the model was fitted, and now mostly "
+                    f"something else, such as {words}: is it another column?"
+                )
+
+    def notes(self, used: Sequence[str] = ()) -> list[str]:
+        """What people should know of the pieces so far, a sentence each; columns `used` elsewhere are not named."""
+        extra = [name for name in self._extra if name not in used]
+        notes = [f"Not used: {_columns(extra)}, unknown to the model."] if extra else []
+        for column in self.schema.columns:
+            if lost := self.tallies[column.name].lost:
+                notes.append(lost_note(column.name, column.kind, lost))
+        for name, tally in self.tallies.items():
+            if tally.new.total() > _NEW * tally.values:
+                share = tally.new.total() / tally.values
+                words = quoted(tally.new, 3)
+                notes.append(f"{share:.0%} of the values of {name!r} are new to the model, such as {words}.")
+        return notes
 
 
 def _shortened(words: Counter[str]) -> Counter[str]:
-    """The same total with fewer words: the rarer ones count as one of them."""
+    """Keep the most frequent words, of which there may be millions; the first takes the counts of the others."""
     if len(words) <= _EXAMPLES:
         return words
     kept = Counter(dict(words.most_common(_EXAMPLES)))
@@ -253,24 +290,16 @@ def _shortened(words: Counter[str]) -> Counter[str]:
     return kept
 
 
-# Sentences.
-
-
 def _columns(names: Sequence[str]) -> str:
     return f"column{'' if len(names) == 1 else 's'} {quoted(names)}"
 
 
-def _why(left_out: Mapping[str, str]) -> str:
-    """Columns left out, together where the reason is the same."""
+def _reasons(left_out: Mapping[str, str]) -> str:
+    """Name the columns that are left out, those with the same reason together."""
     by_reason: dict[str, list[str]] = {}
     for name, why in left_out.items():
         by_reason.setdefault(why, []).append(name)
     return "; ".join(f"{quoted(names)} ({why})" for why, names in by_reason.items()) or "the table has no other"
-
-
-def _left_out_notes(left_out: Mapping[str, str]) -> list[str]:
-    noticed = {name: why for name, why in left_out.items() if why != AS_ASKED}
-    return [f"Left out: {_why(noticed)}."] if noticed else []
 
 
 def _telling_notes(X: pd.DataFrame, found: Mask, target: str) -> list[str]:
@@ -289,3 +318,22 @@ def _telling_notes(X: pd.DataFrame, found: Mask, target: str) -> list[str]:
                 f"out (--drop {name})."
             )
     return notes
+
+
+def fingerprint(frame: pd.DataFrame) -> str:
+    """Compute a digest of names and values, row by row, which is the same for the same table in any format."""
+    digest = hashlib.sha256(repr([str(name) for name in frame.columns]).encode("utf-8", "surrogatepass"))
+    plain = {j: _plain(frame.iloc[:, j]) for j in range(frame.shape[1])}
+    rows = pd.util.hash_pandas_object(pd.DataFrame(plain, index=range(len(frame))), index=False)
+    digest.update(rows.to_numpy(np.uint64).tobytes())
+    return digest.hexdigest()[:32]
+
+
+def _plain(column: pd.Series) -> Any:
+    """Turn a column into floats or strings, so that integers hash as floats do and categories as words."""
+    kind = column.dtype
+    if isinstance(kind, np.dtype) and kind.kind in "biuf":
+        return column.to_numpy(np.float64) + 0.0  # there is only one zero
+    if isinstance(kind, np.dtype) and kind.kind in "mM":
+        column = column.astype(f"{'datetime' if kind.kind == 'M' else 'timedelta'}64[us]")
+    return column.astype(object).map(str).where(column.notna(), "").to_numpy(object)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable
@@ -14,7 +15,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.base import clone
+from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.preprocessing import StandardScaler
 
@@ -24,24 +26,25 @@ from .._util.typing import Array, Index, Mask
 from ..auto import EvenMarginClassifier
 from ..operating import Objective, choose_threshold, get_objective
 from ..operating.responses import METHODS, for_class, scores_for
-from ._arguments import parse_objective, parse_time
-from ._fit import TrainingTable, figure, learn
+from ._fit import TITLES, figure, learn
 from ._reading import InputError
 from ._voice import STOPPED, Voice
 from ._writing import check_ending, writing
 
-__all__ = ["PEERS", "Peer", "compare"]
-
+__all__ = ["PEERS", "Peer", "compare", "judge_folds"]
 
 OURS = "EvenMarginClassifier"
+
+Folds = list[tuple[Index, Index]]
+Method = Callable[[Index, Index], tuple[Array, Mask]]  # from training and test rows to scores, and which are flagged
 
 
 @dataclass(frozen=True)
 class Peer:
     """A classifier of another library, as people use it for unequal classes.
 
+    scaled : whether it takes standardised columns
     most : rows above which it would take too long
-    scaled : takes standardised columns
     """
 
     name: str
@@ -52,7 +55,7 @@ class Peer:
     most: float = np.inf
 
     @property
-    def here(self) -> bool:
+    def installed(self) -> bool:
         return find_spec(self.home.split(".")[0]) is not None
 
     def make(self, y: Mask, seed: int, jobs: int | None) -> Any:
@@ -86,69 +89,59 @@ PEERS = (
 
 @dataclass(frozen=True)
 class Trial:
-    """The same rows, folds and objective for everyone."""
+    """The rows, the objective and the seed that are the same for every classifier."""
 
     X: pd.DataFrame
     y: Mask
-    goal: Any
-    seconds: Any
-    seed: int
-    jobs: int | None
+    model: EvenMarginClassifier
     tune: bool
 
     def ours(self, train: Index, test: Index) -> tuple[Array, Mask]:
-        """Scores of the test rows, and which are called positive, by EvenMarginClassifier."""
-        model = EvenMarginClassifier(
-            self.goal, time_budget=self.seconds, pos_label=True, random_state=self.seed, n_jobs=self.jobs
-        )
-        verdict = model.fit(self.X.iloc[train], self.y[train]).assess(self.X.iloc[test])
+        """Score the test rows by EvenMarginClassifier, and say which are flagged."""
+        verdict = clone(self.model).fit(self.X.iloc[train], self.y[train]).assess(self.X.iloc[test])
         return verdict["score"].to_numpy(), verdict["prediction"].to_numpy()
 
     def theirs(self, peer: Peer, train: Index, test: Index) -> tuple[Array, Mask]:
-        """The same by a peer, at its own cut or, tuned, at the best one on folds of the training rows."""
+        """Do so by a peer, at its own threshold or, tuned, at the best one on folds of the training rows."""
+        seed = self.model.random_state
         encoder = TableEncoder().fit(self.X.iloc[train], np.ones(len(train)))
         known, new = encoder.transform(self.X.iloc[train]), encoder.transform(self.X.iloc[test])
         if peer.scaled:
             scaler = StandardScaler().fit(known)
             known, new = scaler.transform(known), scaler.transform(new)
-        model, y = peer.make(self.y[train], self.seed, self.jobs), self.y[train].astype(np.intp)
+        model, y = peer.make(self.y[train], seed, self.model.n_jobs), self.y[train].astype(np.intp)
         method = next(method for method in METHODS if hasattr(model, method))
-        cut = None
+        threshold = None
         if self.tune:
-            inner = StratifiedKFold(min(5, int(np.bincount(y).min())), shuffle=True, random_state=self.seed)
+            inner = StratifiedKFold(min(5, int(np.bincount(y).min())), shuffle=True, random_state=seed)
             held_out = for_class(cross_val_predict(model, known, y, cv=inner, method=method), 1)
-            cut = choose_threshold(held_out, y, self.goal).threshold
+            threshold = choose_threshold(held_out, y, self.model.objective).threshold
         model.fit(known, y)
         scores = scores_for(model, new, method, 1)
-        return scores, np.asarray(model.predict(new)) == 1 if cut is None else scores > cut
+        return scores, np.asarray(model.predict(new)) == 1 if threshold is None else scores > threshold
 
 
-def compare(
-    voice: Voice, *, objective: str, time_budget: str, folds: int, tune: bool, only: list[str] | None,
-    out: Path | None, seed: int, jobs: int | None, **table: Any,
-) -> None:  # fmt: skip
-    """Fit every classifier on every fold, and show them, best first."""
-    source = TrainingTable(**table)
-    goal, seconds = parse_objective(objective), parse_time(time_budget)
+def compare(voice: Voice, *, folds: int, tune: bool, only: list[str] | None, out: Path | None, **task: Any) -> None:
+    """Fit every classifier on every fold, and list them, best first."""
     if out is not None:
-        check_place(out, source.data)
+        check_place(out, task["data"])
         check_ending(out)
     peers = _chosen(only or [])
-    lesson = learn(voice, source)
-    y = np.asarray(lesson.y == lesson.positive)
+    lesson = learn(voice, **task)
+    y = np.asarray(lesson.table.y == lesson.table.positive)
     folds = _folds(voice, y, folds)
     slow = [peer.name for peer in peers if len(y) > peer.most]
     if slow:
         voice.note(f"Left out, as {len(y):,} rows would take too long: {', '.join(slow)}.")
-    trial = Trial(lesson.X, y, goal, seconds, seed, jobs, tune)
-    methods: dict[str, Callable[[Index, Index], Any]] = {OURS: trial.ours}
+    trial = Trial(lesson.table.X, y, lesson.model.set_params(pos_label=True, verbose=0), tune)
+    methods: dict[str, Method] = {OURS: trial.ours}
     methods |= {peer.name: partial(trial.theirs, peer) for peer in peers if peer.name not in slow}
-    splits = list(StratifiedKFold(folds, shuffle=True, random_state=seed).split(lesson.X, y))
+    splits = list(StratifiedKFold(folds, shuffle=True, random_state=task["seed"]).split(trial.X, y))
     results, stopped = {}, False
     with voice.progress("comparing", len(methods) * len(splits)) as advance:
         for name, method in methods.items():
             try:
-                results[name] = _judged(method, y, splits, partial(advance, 1, name))
+                results[name] = judge_folds(method, y, splits, partial(advance, 1, name))
             except KeyboardInterrupt:
                 stopped = True
                 break
@@ -158,27 +151,26 @@ def compare(
                 voice.note(f"{name} failed and is left out: {type(error).__name__}: {' '.join(str(error).split())}")
     if stopped and not results:
         raise KeyboardInterrupt
-    _tell(voice, results, get_objective(goal), y, len(splits), tune)
+    _tell(voice, results, get_objective(lesson.model.objective), y, len(splits), tune)
     if stopped:
         raise voice.fail("Stopped: these were finished, and nothing was written.", STOPPED)
     if out is not None:
         with writing(out) as write:
             write(pd.DataFrame(voice.facts["methods"]))
-        voice.done = True
-        voice.facts["out"] = out
-        voice.say(f"figures: {out}")
+        voice.wrote("figures", out, key="out")
 
 
 def _chosen(only: list[str]) -> list[Peer]:
-    """The peers that are here, or those that are asked for."""
+    """Choose the peers that are installed, or those that are asked for."""
     known = {peer.name.lower(): peer for peer in PEERS}
     unknown = [name for name in only if name.lower() not in known]
     if unknown:
         raise InputError(f"--only {unknown[0]} is unknown: choose from {', '.join(peer.name for peer in PEERS)}.")
-    chosen = [known[name.lower()] for name in only] or [peer for peer in PEERS if peer.here]
-    away = [peer for peer in chosen if not peer.here]
+    chosen = [known[name.lower()] for name in only] or [peer for peer in PEERS if peer.installed]
+    away = [peer for peer in chosen if not peer.installed]
     if away:
-        raise InputError(f"{away[0].name} is not installed: it is part of {away[0].home.split('.')[0]}.")
+        package = away[0].home.split(".")[0].replace("imblearn", "imbalanced-learn")
+        raise InputError(f"--only {away[0].name} needs a package that is not installed: pip install {package}.")
     return chosen
 
 
@@ -191,50 +183,49 @@ def _folds(voice: Voice, y: Mask, folds: int) -> int:
     return min(folds, least // 2)
 
 
-def _judged(
-    method: Callable[[Index, Index], Any], y: Mask, splits: list[tuple[Index, Index]],
-    advance: Callable[[], None],
-) -> dict[str, float]:  # fmt: skip
-    """Counts over all folds, and means of areas and seconds."""
-    counts, areas, precisions, seconds = np.zeros(4), [], [], []
+def judge_folds(method: Method, y: Mask, splits: Folds, advance: Callable[[], None] = lambda: None) -> dict[str, float]:
+    """Sum the counts of a classifier over all folds; areas and seconds are means."""
+    counts, areas, precisions, seconds = np.zeros((2, 2)), [], [], []
     for train, test in splits:
         started = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of one fold of many
-            scores, called = method(train, test)
+            scores, flagged = method(train, test)
         seconds.append(time.perf_counter() - started)
-        true = y[test]
-        counts += [np.sum(true & called), np.sum(true & ~called), np.sum(~true & called), np.sum(~true & ~called)]
-        areas.append(roc_auc_score(true, scores))
-        precisions.append(average_precision_score(true, scores))
+        counts += confusion_matrix(y[test], flagged)
+        areas.append(roc_auc_score(y[test], scores))
+        precisions.append(average_precision_score(y[test], scores))
         advance()
-    tp, fn, fp, tn = (float(count) for count in counts)
+    (tn, fp), (fn, tp) = counts.tolist()
+    recall, specificity = tp / (tp + fn), tn / (tn + fp)
     return {
-        "tp": tp, "fn": fn, "fp": fp, "tn": tn, "gmean": float(np.sqrt(tp / (tp + fn) * tn / (tn + fp))),
-        "recall": tp / (tp + fn), "precision": tp / (tp + fp) if tp + fp else float("nan"),
-        "roc_auc": float(np.mean(areas)), "average_precision": float(np.mean(precisions)),
+        **{"tp": tp, "fn": fn, "fp": fp, "tn": tn},
+        "gmean": math.sqrt(recall * specificity),
+        "recall": recall,
+        "specificity": specificity,
+        "precision": tp / (tp + fp) if tp + fp else math.nan,
+        "roc_auc": float(np.mean(areas)),
+        "average_precision": float(np.mean(precisions)),
         "seconds": float(np.mean(seconds)),
-    }  # fmt: skip
+    }
 
 
-def _tell(
-    voice: Voice, results: dict[str, dict[str, float]], goal: Objective, y: Mask, folds: int, tune: bool
-) -> None:  # fmt: skip
-    counts = {name: [np.array([row[key]]) for key in ("tp", "fn", "fp", "tn")] for name, row in results.items()}
-    ranks = {name: float(goal.rank(*own)[0]) for name, own in counts.items()}
+def _tell(voice: Voice, results: dict[str, dict[str, float]], goal: Objective, y: Mask, folds: int, tune: bool) -> None:
+    """Print a table of the classifiers, best first."""
     table = pd.DataFrame.from_dict(results, orient="index").rename_axis("method")
-    titles = {"gmean": "G-mean", "recall": "recall", "precision": "precision", "roc_auc": "ROC-AUC"}
-    titles |= {"average_precision": "average precision"}
+    ranks = goal.rank(*(table[name].to_numpy() for name in ("tp", "fn", "fp", "tn")))
+    shown = ["gmean", "recall", "precision", "roc_auc", "average_precision"]
     if goal.costs is not None:
-        table["cost_per_1000"] = [-1000.0 * ranks[name] for name in table.index]
-        titles = {"cost_per_1000": "cost per 1,000", **titles}
-    table = table.loc[sorted(table.index, key=ranks.__getitem__, reverse=True)]
+        table["cost_per_1000"] = -1000.0 * ranks
+        shown.insert(0, "cost_per_1000")
+    table = table.iloc[np.argsort(-ranks, kind="stable")]
     rows = [
-        (name, *(_figure(row[key], key) for key in titles), f"{row['seconds']:.2f}") for name, row in table.iterrows()
+        (name, *(_figure(row[key], key) for key in shown), f"{row['seconds']:.2f}") for name, row in table.iterrows()
     ]
-    cut = f"at thresholds chosen for {goal} inside each fold" if tune else "at their own thresholds"
-    title = f"{folds} folds of {len(y):,} rows, {y.sum():,} of them positive; best {goal} first; others {cut}"
-    voice.table(["", *titles.values(), "seconds"], rows, title=title)
+    others = f"at thresholds chosen for {goal} inside each fold" if tune else "at their own thresholds"
+    rows_of = f"{len(y):,} rows, {y.sum():,} of them positive"
+    title = f"{folds} folds of {rows_of}; sorted by {goal}; the other classifiers {others}"
+    voice.table(["", *(TITLES[name] for name in shown), "seconds"], rows, title=title)
     voice.facts |= {
         "objective": str(goal),
         "folds": folds,

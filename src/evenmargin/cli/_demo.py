@@ -6,7 +6,7 @@ out, so that one in ten is malignant.
 
 from __future__ import annotations
 
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
-from sklearn.metrics import confusion_matrix, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from .. import EvenMarginClassifier, KernelSVM, LinearSVM, papers
 from .._util.files import check_place
-from .._util.typing import Array, Mask
+from .._util.typing import Array, Index, Mask
 from ..report import write_report
-from ._fit import made_by, tell_estimates
+from ._compare import judge_folds
+from ._fit import TITLES, made_by, tell_estimates
 from ._voice import Voice
 
 __all__ = ["demo", "rare_tumours"]
@@ -67,19 +67,21 @@ def demo(voice: Voice, *, out: Path, seed: int) -> None:
     malignant = y == "malignant"
     folds = list(StratifiedKFold(_FOLDS, shuffle=True, random_state=seed).split(X, malignant))
     kinds = {**machines(seed), "no tuning": {"automatic": EvenMarginClassifier(random_state=seed)}}
+    shown = ("gmean", "recall", "specificity", "roc_auc", "seconds")
     rows: list[tuple[str, ...]] = []
-    facts = {}
+    facts = voice.facts["machines"] = {}
     with voice.progress("fitting", sum(map(len, kinds.values()))) as advance:
         for kind, of_kind in kinds.items():
-            rows.append((kind, "", "", "", "", ""))
+            rows.append((kind, *[""] * len(shown)))
             for name, machine in of_kind.items():
-                figures = _figures(make_pipeline(StandardScaler(), machine), X.to_numpy(), malignant, folds)
-                rows.append((f"  {name}", *(f"{figure:.3f}" for figure in figures.values())))
-                facts[f"{kind}: {name}"] = figures
+                method = partial(_scored, make_pipeline(StandardScaler(), machine), X.to_numpy(), malignant)
+                method(*folds[0])  # load the compiled loops before the clock runs
+                figures = judge_folds(method, malignant, folds)
+                facts[f"{kind}: {name}"] = {key: figures[key] for key in shown}
+                rows.append((f"  {name}", *(f"{figures[key]:.3f}" for key in shown)))
                 advance(1)
-    voice.facts["machines"] = facts
-    title = f"{malignant.sum()} malignant samples among {len(y)}, found in {_FOLDS} folds"
-    voice.table(["machine", "G-mean", "recall", "specificity", "ROC-AUC", "seconds"], rows, title=title)
+    title = f"Finding {malignant.sum()} malignant samples among {len(y)}, cross-validated in {_FOLDS} folds"
+    voice.table(["machine", *(TITLES[name] for name in shown)], rows, title)
     model = EvenMarginClassifier(random_state=seed, verbose=int(voice.lively)).fit(X, y)
     tell_estimates(voice, model, int(malignant.sum()))
     with voice.busy("writing the report"):
@@ -88,27 +90,10 @@ def demo(voice: Voice, *, out: Path, seed: int) -> None:
             provenance=made_by("scikit-learn's breast cancer samples"),
             notes=[f"Only {_KEPT} of the malignant samples are kept, so that they are rare."],
         )  # fmt: skip
-    voice.done = True
-    voice.facts["report"] = str(out)
-    voice.say(f"report: {out}  (open it in a browser)")
+    voice.wrote("report", out, hint="  (open it in a browser)")
 
 
-def _figures(machine: Any, X: Array, y: Mask, folds: list[tuple[NDArray[Any], NDArray[Any]]]) -> dict[str, float]:
-    """Figures on rows that were held out, and the mean seconds of a fit."""
-    counts, areas, seconds = np.zeros((2, 2)), [], []
-    machine.fit(X[folds[0][0]], y[folds[0][0]])  # load the compiled loops before the clock runs
-    for train, test in folds:
-        started = time.perf_counter()
-        machine.fit(X[train], y[train])
-        seconds.append(time.perf_counter() - started)
-        counts += confusion_matrix(y[test], machine.predict(X[test]))
-        areas.append(roc_auc_score(y[test], machine.decision_function(X[test])))
-    (tn, fp), (fn, tp) = counts
-    recall, specificity = tp / (tp + fn), tn / (tn + fp)
-    return {
-        "gmean": float(np.sqrt(recall * specificity)),
-        "recall": float(recall),
-        "specificity": float(specificity),
-        "roc_auc": float(np.mean(areas)),
-        "seconds": float(np.mean(seconds)),
-    }
+def _scored(machine: Pipeline, X: Array, y: Mask, train: Index, test: Index) -> tuple[Array, Mask]:
+    """Score rows that were held out, and predict their classes."""
+    machine.fit(X[train], y[train])
+    return machine.decision_function(X[test]), machine.predict(X[test])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -20,11 +19,11 @@ from .._util.typing import Array
 from ..auto import EvenMarginClassifier
 from ..operating import expected_cost, get_objective
 from ._arguments import parse_objective, parse_time
-from ._columns import AS_ASKED, Schema, prepare
-from ._reading import InputError, fingerprint, open_table
+from ._columns import AS_ASKED, Prepared, Schema, fingerprint, prepare
+from ._reading import InputError, TextOptions, open_table
 from ._voice import Voice
 
-__all__ = ["Lesson", "TrainingTable", "digest", "figure", "fit", "learn", "made_by", "take_weights", "tell_estimates"]
+__all__ = ["TITLES", "Lesson", "digest", "figure", "fit", "learn", "made_by", "take_weights", "tell_estimates"]
 
 TITLES = {
     "gmean": "G-mean",
@@ -33,54 +32,57 @@ TITLES = {
     "precision": "precision",
     "f1": "F1",
     "roc_auc": "ROC-AUC",
+    "average_precision": "average precision",
+    "cost_per_1000": "cost per 1,000",
+    "seconds": "seconds",
 }
 
 
 @dataclass(frozen=True)
-class TrainingTable:
-    """Which table to learn from, and how to read it."""
-
-    data: str
-    target: str
-    positive: str | None = None
-    drop: Sequence[str] | None = None
-    keep: Sequence[str] | None = None
-    weight: str | None = None
-    encoding: str = "utf-8"
-    separator: str | None = None
-
-
-@dataclass(frozen=True)
 class Lesson:
-    """Rows to learn from."""
+    """What there is to learn from in a file, and the classifier that shall do so; `ids` are names of the rows."""
 
-    name: str
-    X: pd.DataFrame
-    y: NDArray[Any]
-    weight: Array | None
-    schema: Schema
-    positive: Any
-    notes: list[str]
+    file: str
+    table: Prepared
+    weights: Array | None
     ids: NDArray[Any] | None
+    model: EvenMarginClassifier
 
 
-def learn(voice: Voice, source: TrainingTable) -> Lesson:
-    """Read a table and see what can be learned from it."""
-    with voice.busy(f"reading {source.data}"):
-        file = open_table(source.data, encoding=source.encoding, separator=source.separator)
-        frame, weight = take_weights(file.read(), source.weight, file.name, source.target)
-        ready = prepare(frame, source.target, source.positive, drop=source.drop or (), keep=source.keep or ())
-    notes, schema = [*file.notes, *ready.notes], replace(ready.schema, decimal_comma=file.decimal_comma)
-    for note in notes:
+def learn(
+    voice: Voice,
+    *,
+    data: str,
+    target: str,
+    positive: str | None,
+    objective: str,
+    time_budget: str,
+    drop: list[str] | None,
+    keep: list[str] | None,
+    seed: int,
+    jobs: int | None,
+    weight: str | None = None,
+    **text: Unpack[TextOptions],
+) -> Lesson:
+    """Read a table and find out what can be learned from it."""
+    goal, seconds = parse_objective(objective), parse_time(time_budget)
+    with voice.busy(f"reading {data}"):
+        file = open_table(data, **text)
+        frame, weights = take_weights(file.read(), weight, file.name, target)
+        table = prepare(frame, target, positive, drop=drop or (), keep=keep or ())
+    schema = replace(table.schema, decimal_comma=file.decimal_comma)
+    table = replace(table, schema=schema, notes=[*file.notes, *table.notes])
+    for note in table.notes:
         voice.note(note)
-    if weight is not None:
-        weight = weight[ready.rows]
-    ids = _ids(frame[ready.rows], schema)
-    return Lesson(file.name, ready.X, ready.y, weight, schema, ready.positive, notes, ids)
+    weights = None if weights is None else weights[table.rows]
+    model = EvenMarginClassifier(
+        goal, time_budget=seconds, pos_label=table.positive, random_state=seed, n_jobs=jobs, verbose=int(voice.lively)
+    )
+    return Lesson(file.name, table, weights, _ids(frame[table.rows], schema), model)
 
 
 def _ids(frame: pd.DataFrame, schema: Schema) -> NDArray[Any] | None:
-    """Names for the rows: the first column that was left out and names each of them."""
+    """Find names for the rows: the first column that was left out and is different in each of them."""
     for name, why in schema.left_out.items():
         column = frame[name]
         with suppress(TypeError):  # lists cannot be compared
@@ -92,7 +94,7 @@ def _ids(frame: pd.DataFrame, schema: Schema) -> NDArray[Any] | None:
 def take_weights(
     frame: pd.DataFrame, column: str | None, name: str, target: str | None = None
 ) -> tuple[pd.DataFrame, Array | None]:
-    """The frame without its column of weights, and the weights."""
+    """Split a frame into all but its column of weights, and the weights."""
     if column is None:
         return frame, None
     if column not in frame.columns:
@@ -103,67 +105,69 @@ def take_weights(
     wrong = np.flatnonzero(~(weight >= 0) | np.isinf(weight))
     if wrong.size:
         value = frame[column].iloc[wrong[0]]
-        raise InputError(
-            f"Column {column!r} for --weight has {value!r} in row {wrong[0] + 1}: weights are numbers of at least 0."
-        )
+        place = f"Column {column!r} for --weight has {value!r} in row {wrong[0] + 1}"
+        raise InputError(f"{place}: weights must be numbers of at least 0.")
     return frame.drop(columns=column), weight
 
 
-def fit(
-    voice: Voice, *, objective: str, time_budget: str, model: Path | None, report: Path | None, seed: int,
-    jobs: int | None, **table: Any,
-) -> None:  # fmt: skip
-    """Learn, say what to expect, and keep the model and the report where that is asked for."""
-    source = TrainingTable(**table)
-    goal, seconds = parse_objective(objective), parse_time(time_budget)
+def fit(voice: Voice, *, model: Path | None, report: Path | None, weight: str | None, **task: Any) -> None:
+    """Learn, say what to expect, and write the model and the report where that is asked for."""
     places = [place for place in (model, report) if place is not None]
     for place in places:
-        check_place(place, source.data)
+        check_place(place, task["data"])
     if len({place.resolve() for place in places}) < len(places):
-        raise InputError(f"{model} is given for the model and for the report: give each a file of its own.")
-    lesson = learn(voice, source)
-    machine = EvenMarginClassifier(
-        goal, time_budget=seconds, pos_label=lesson.positive, random_state=seed, n_jobs=jobs, verbose=int(voice.lively)
-    )
-    machine.fit(lesson.X, lesson.y, sample_weight=lesson.weight)
-    tell_estimates(voice, machine, int(np.count_nonzero(lesson.y == lesson.positive)))
+        raise InputError(f"{model} is named for the model and for the report: give each a file of its own.")
+    lesson = learn(voice, weight=weight, **task)
+    X, y, machine = lesson.table.X, lesson.table.y, lesson.model
+    machine.fit(X, y, sample_weight=lesson.weights)
+    tell_estimates(voice, machine, int(np.count_nonzero(y == lesson.table.positive)))
     if model is not None:
-        notes = {
-            "table": lesson.schema.to_notes(), "source": lesson.name, "rows": len(lesson.X), "said": lesson.notes,
-            "digest": digest(lesson.X, lesson.y), "weight": source.weight,
-        }  # fmt: skip
-        persistence.save(machine, model, notes=notes)
-        voice.done = True
-        voice.facts["model"] = str(model)
-        voice.say(f"model:  {model}")
+        _save_model(voice, model, lesson, weight)
     if report is not None:
-        from ..report import write_report
-
-        with voice.busy("writing the report"):
-            write_report(
-                report, machine, lesson.X, lesson.y, sample_weight=lesson.weight, training=True,
-                title=f"{lesson.schema.target}: {lesson.positive}", target=lesson.schema.target, notes=lesson.notes,
-                rows=lesson.ids, provenance=made_by(lesson.name),
-            )  # fmt: skip
-        voice.done = True
-        voice.facts["report"] = str(report)
-        voice.say(f"report: {report}")
-    if model is None and report is None:
+        _write_report(voice, report, lesson)
+    if not places:
         voice.note("Nothing was saved: --model out.skops saves the model, --report out.html writes a report.")
 
 
+def _save_model(voice: Voice, path: Path, lesson: Lesson, weight: str | None) -> None:
+    table = lesson.table
+    notes = {
+        "table": table.schema.to_notes(),
+        "source": lesson.file,
+        "rows": len(table.X),
+        "said": table.notes,
+        "digest": digest(table.X, table.y),
+        "weight": weight,
+    }
+    persistence.save(lesson.model, path, notes=notes)
+    voice.wrote("model", path)
+
+
+def _write_report(voice: Voice, path: Path, lesson: Lesson) -> None:
+    from ..report import write_report
+
+    table, target = lesson.table, lesson.table.schema.target
+    with voice.busy("writing the report"):
+        write_report(
+            path, lesson.model, table.X, table.y, sample_weight=lesson.weights, training=True,
+            title=f"{target}: {table.positive}", target=target, notes=table.notes, rows=lesson.ids,
+            provenance=made_by(lesson.file),
+        )  # fmt: skip
+    voice.wrote("report", path)
+
+
 def digest(X: pd.DataFrame, y: NDArray[Any]) -> str:
-    """By which rows that a model was fitted on are known again."""
+    """Compute what the rows that a model was fitted on are recognised by."""
     return fingerprint(X.reset_index(drop=True)) + fingerprint(pd.DataFrame({"y": y}))
 
 
 def made_by(name: str) -> dict[str, str]:
-    """Where a report comes from."""
+    """Say where a report comes from."""
     return {"file": name, "command": shlex.join(["evenmargin", *sys.argv[1:]])}
 
 
 def tell_estimates(voice: Voice, machine: EvenMarginClassifier, positives: int) -> None:
-    """A short table: what to expect of rows that were not trained on, among which so many were positive."""
+    """Print what to expect on new rows, after a fit to so many positive ones."""
     estimates = machine.estimates_
     voice.facts |= {
         "classes": machine.classes_.tolist(),
@@ -175,9 +179,8 @@ def tell_estimates(voice: Voice, machine: EvenMarginClassifier, positives: int) 
         "summary": {title.strip(): text for title, text in machine.summary_.lines},
     }
     rows = []
-    for name, title in TITLES.items():
-        value, low, high = estimates.loc[name]
-        rows.append((title, figure(value), f"{figure(low)} to {figure(high)}"))
+    for name, (value, low, high) in estimates.iterrows():
+        rows.append((TITLES[name], figure(value), f"{figure(low)} to {figure(high)}"))
     tp, fn, fp, tn = machine.operating_curve_.loc[0, ["tp", "fn", "fp", "tn"]]
     if get_objective(machine.objective).costs is not None:
         rates = estimates["value"]
@@ -194,5 +197,5 @@ def tell_estimates(voice: Voice, machine: EvenMarginClassifier, positives: int) 
 
 
 def figure(value: float) -> str:
-    """Three digits, or that it cannot be told."""
+    """Format a figure with three digits; "unknown" if it is NaN."""
     return "unknown" if np.isnan(value) else f"{value:.3f}"

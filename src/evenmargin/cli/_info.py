@@ -1,15 +1,14 @@
-"""`evenmargin info` and `evenmargin export`: what a model file holds, and the model for other runtimes."""
+"""`evenmargin info` and `evenmargin export`: what a model file contains, and the model for other runtimes."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-
-from sklearn.base import BaseEstimator
+from typing import Unpack
 
 from .._util.files import check_place, replace_file
 from ._models import open_model
-from ._reading import InputError, open_table
+from ._reading import InputError, TextOptions, open_table
 from ._voice import FAILED, Voice
 
 __all__ = ["export", "info"]
@@ -18,9 +17,9 @@ _CHECKED = 10_000  # rows on which an exported model is compared, at most
 
 
 def info(voice: Voice, path: Path) -> None:
-    """What is in a model file."""
+    """Show what a model file contains."""
     loaded = open_model(path)
-    manifest, model = loaded.manifest, loaded.model
+    model, manifest = loaded.model, loaded.manifest
     lines = dict(manifest.summary())
     if loaded.schema is not None:
         lines["target"] = f"{loaded.schema.target}; the class to find is {loaded.schema.positive}"
@@ -32,12 +31,13 @@ def info(voice: Voice, path: Path) -> None:
     if summary is not None:
         voice.say()
         voice.say(str(summary))
-    voice.facts |= {**lines, "notes_of_the_file": manifest.notes, "parameters": _parameters(model)}
+    parameters = {name: repr(value) for name, value in model.get_params(deep=False).items()}
+    voice.facts |= {**lines, "notes_of_the_file": manifest.notes, "parameters": parameters}
     if summary is not None:
         voice.facts["summary"] = {title.strip(): text for title, text in summary.lines}
 
 
-def export(voice: Voice, path: Path, out: Path, check: str | None, *, encoding: str, separator: str | None) -> None:
+def export(voice: Voice, path: Path, out: Path, check: str | None, **text: Unpack[TextOptions]) -> None:
     """Write the model as ONNX, and compare it with the model on some rows."""
     from ..onnx import check_onnx, to_onnx
 
@@ -47,9 +47,10 @@ def export(voice: Voice, path: Path, out: Path, check: str | None, *, encoding: 
     loaded = open_model(path)
     rows = None
     if check is not None:
-        file = open_table(check, encoding=encoding, separator=separator)
-        take = loaded.taker(file)
-        rows = take(next(iter(file.pieces(_CHECKED, columns=loaded.columns(file.columns), words=loaded.words))))
+        file = open_table(check, **text)
+        rows = loaded.rows_of(file)(
+            next(iter(file.pieces(_CHECKED, columns=loaded.columns(file.columns), words=loaded.words)))
+        )
     with voice.busy("exporting"):
         graph = to_onnx(loaded.model, rows)
         found = None if rows is None else check_onnx(graph, loaded.model, rows)
@@ -60,12 +61,6 @@ def export(voice: Voice, path: Path, out: Path, check: str | None, *, encoding: 
                 f"The exported model does not agree with the original, so it was not written: {found}.", FAILED
             )
     replace_file(out, graph.SerializeToString())
-    voice.done = True
-    voice.facts["onnx"] = str(out)
-    voice.say(f"onnx: {out}")
+    voice.wrote("onnx", out)
     if found is not None:
         voice.say(str(found))
-
-
-def _parameters(model: BaseEstimator) -> dict[str, str]:
-    return {name: repr(value) for name, value in model.get_params(deep=False).items()}

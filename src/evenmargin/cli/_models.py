@@ -1,4 +1,4 @@
-"""A model from a file, and the columns that it asks of a table."""
+"""A model from a file, and the columns of a table that it needs."""
 
 from __future__ import annotations
 
@@ -25,70 +25,61 @@ _NOTES = {"table": dict, "said": list, "weight": str | None, "digest": str}  # w
 class Loaded:
     """A model with what its file says of it.
 
-    `schema` is what `fit` learned of the table. A model that was saved from Python has
+    `schema` is the table that `evenmargin fit` read. A model that was saved from Python has
     none, and takes its columns by name, or in their order.
     """
 
-    path: Path
     model: Any
     manifest: persistence.Manifest
     schema: Schema | None = None
 
     @property
     def positive(self) -> Any:
-        """The label that probabilities and scores speak for, of two classes."""
+        """Of two classes, the one that probabilities and scores are about."""
         return positive_label(self.model)
 
     @property
-    def target(self) -> str | None:
-        """The column with the answers, if the model knows it."""
-        return None if self.schema is None else self.schema.target
-
-    @property
     def weights(self) -> list[str]:
-        """The column by which the fit weighed rows, if it did."""
+        """The column of the weights of the fit, if it had one."""
         weight = self.manifest.notes.get("weight")
         return [] if weight is None else [weight]
 
     @property
     def words(self) -> list[str]:
-        """Columns whose values stay as they stand in a text file."""
+        """The columns that are read from a text file as they stand in it."""
         return [] if self.schema is None else self.schema.words
 
     def columns(self, given: Sequence[str], beside: Sequence[str] = ()) -> list[str]:
-        """What to read of a table for the model; where it has no names, all but those that are for something else."""
+        """Name the columns that the model reads; if it knows no names, all but those `beside`."""
         if self.schema is not None:
             return self.schema.names
         names = getattr(self.model, "feature_names_in_", None)
         return [name for name in given if name not in beside] if names is None else [str(name) for name in names]
 
-    def taker(self, file: TableFile) -> Taker:
-        """What makes rows for the model of pieces of a table; refuses a table that lacks columns."""
+    def rows_of(self, file: TableFile) -> Matcher | PlainRows:
+        """Check the columns of a table, and make the function that turns pieces of it into rows for the model."""
         if self.schema is None:
-            return Taker(self.model, file)
+            return PlainRows(self.model, file)
         file.expect(self.schema.decimal_comma)
         matcher = Matcher(self.schema)
         matcher.check(file.columns, file.lacks(self.schema.names))
-        return Taker(self.model, file, matcher)
+        return matcher
 
 
-class Taker:
-    """Pieces of a table as a model takes them."""
+class PlainRows:
+    """What `Matcher` is, for a model that was saved from Python."""
 
-    def __init__(self, model: Any, file: TableFile, matcher: Matcher | None = None) -> None:
-        self.matcher, self.names = matcher, getattr(model, "feature_names_in_", None)
+    def __init__(self, model: Any, file: TableFile) -> None:
+        self.names = getattr(model, "feature_names_in_", None)
         self.count = getattr(model, "n_features_in_", None)
-        known = set(file.columns if self.names is None else self.names)
+        known = dict.fromkeys(map(str, file.columns if self.names is None else self.names))
         self.extra = [name for name in file.columns if name not in known]
-        if matcher is None and self.names is not None:
-            missing = [str(name) for name in self.names if name not in set(file.columns)]
-            if missing:
-                plural = "s" * (len(missing) > 1)
-                raise InputError(f"{file.name} has no column{plural} {quoted(missing)}, which the model needs.")
+        missing = file.lacks(known)
+        if missing:
+            plural = "s" * (len(missing) > 1)
+            raise InputError(f"{file.name} has no column{plural} {quoted(missing)}, which the model needs.")
 
     def __call__(self, piece: pd.DataFrame) -> Any:
-        if self.matcher is not None:
-            return self.matcher(piece)
         if self.names is not None:
             return piece[list(self.names)]
         if self.count is not None and piece.shape[1] != self.count:
@@ -103,25 +94,20 @@ class Taker:
             raise InputError(f"The model takes numbers, and column {quoted(wrong)} holds something else.") from None
 
     def notes(self, used: Sequence[str] = ()) -> list[str]:
-        """What people should know of the pieces so far; `used` were of use for something else."""
-        if self.matcher is not None:
-            return self.matcher.notes(used)
         extra = [name for name in self.extra if name not in used]
         return [f"Not used: {quoted(extra)}, unknown to the model."] if extra else []
 
     def finish(self) -> None:
-        """Refuse columns that, all pieces taken together, are not those of the fit."""
-        if self.matcher is not None:
-            self.matcher.finish()
+        """Nothing is left to check."""
 
 
 def open_model(path: Path) -> Loaded:
-    """Load a model file; nothing in it is run."""
+    """Load a classifier with its schema, without running anything of the file."""
     model, manifest = persistence.load_with_manifest(path)
     if not (hasattr(model, "predict") and hasattr(model, "classes_")):
         raise InputError(f"{path} holds a {type(model).__name__}, which is not a fitted classifier.")
     notes = manifest.notes
     for name, kind in _NOTES.items():
         if name in notes and not isinstance(notes[name], kind):
-            raise InputError(f"{path} has notes that evenmargin fit did not write: fit the model again.")
-    return Loaded(path, model, manifest, Schema.from_notes(notes["table"]) if "table" in notes else None)
+            raise InputError(f"{path} has notes that `evenmargin fit` did not write: fit the model again.")
+    return Loaded(model, manifest, Schema.from_notes(notes["table"]) if "table" in notes else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from .._util.typing import MatrixLike
 from ..auto import EvenMarginClassifier
 from ..operating.responses import for_class
 from ._models import Loaded, open_model
-from ._reading import InputError, open_table
+from ._reading import InputError, TextOptions, open_table
 from ._voice import Voice
 from ._writing import check_ending, writing
 
@@ -25,9 +25,15 @@ _PIECE = 1_000, 100_000  # rows of it, at least and at most
 
 
 def predict(
-    voice: Voice, path: Path, data: str, *, out: Path | None, threshold: float | None, keep: list[str] | None,
-    encoding: str, separator: str | None,
-) -> None:  # fmt: skip
+    voice: Voice,
+    path: Path,
+    data: str,
+    *,
+    out: Path | None,
+    threshold: float | None,
+    keep: list[str] | None,
+    **text: Unpack[TextOptions],
+) -> None:
     """Score a table and write a row for each of its rows."""
     started = time.perf_counter()
     if voice.json and (out is None or str(out) == "-"):
@@ -38,38 +44,37 @@ def predict(
         check_ending(out)
     loaded = open_model(path)
     judge = Judge(loaded, threshold)
-    file = open_table(data, encoding=encoding, separator=separator)
+    file = open_table(data, **text)
     keep = list(dict.fromkeys(keep or ()))
     unknown = [name for name in keep if name not in file.columns]
     if unknown:
         raise InputError(f"{file.name} has no column {unknown[0]!r} to keep.")
     if taken := set(keep) & {"prediction", "probability", "score"}:
         raise InputError(f"--keep {min(taken)}: the scores have a column of that name, so rename yours.")
-    take, columns = loaded.taker(file), loaded.columns(file.columns, keep)
+    rows_of, columns = loaded.rows_of(file), loaded.columns(file.columns, keep)
     beside = [name for name in keep if name not in columns]
     size = int(np.clip(_VALUES // (len(columns) + len(beside)), *_PIECE))
-    rows, called = 0, 0
+    rows, flagged = 0, 0
     with voice.progress("scoring", None) as advance, writing(out) as write:
         for piece in file.pieces(size, columns=columns, words=loaded.words, exact=beside):
-            verdict = judge(take(piece.drop(columns=beside)))
+            verdict = judge(rows_of(piece.drop(columns=beside)))
             write(pd.concat([piece[keep].reset_index(drop=True), verdict], axis=1) if keep else verdict)
             rows += len(piece)
-            called += judge.count(verdict)
+            flagged += judge.count(verdict)
             advance(len(piece), f"{rows:,} rows")
-        take.finish()
-    for note in file.notes + take.notes([*keep, *loaded.weights]):
+        rows_of.finish()
+    for note in file.notes + rows_of.notes([*keep, *loaded.weights]):
         voice.note(note)
-    voice.done = True
     seconds = time.perf_counter() - started
-    share = f"{called:,} of {rows:,} rows are classified as {judge.positive}" if judge.two else f"{rows:,} rows"
+    voice.facts |= {"rows": rows, "called": flagged if judge.two else None, "seconds": seconds}
+    share = f"{flagged:,} of {rows:,} rows are classified as {judge.positive}" if judge.two else f"{rows:,} rows"
     voice.say(f"{share}; {seconds:.1f} s.", aside=True)
     if out is not None:
-        voice.say(f"scores: {out}", aside=True)
-    voice.facts |= {"rows": rows, "called": called if judge.two else None, "seconds": seconds, "out": out}
+        voice.wrote("scores", out, key="out", aside=True)
 
 
 class Judge:
-    """What a model says of rows: prediction, probability and score, as far as it has them."""
+    """What a model predicts for rows: class, probability and score, as far as it has them."""
 
     def __init__(self, loaded: Loaded, threshold: float | None = None) -> None:
         self.model, self.threshold = loaded.model, threshold
@@ -81,34 +86,28 @@ class Judge:
             self._check(threshold)
 
     def __call__(self, X: MatrixLike) -> pd.DataFrame:
-        if isinstance(self.model, EvenMarginClassifier):
-            verdict = self.model.assess(X)
-            columns = {name: verdict[name].to_numpy() for name in verdict}
-            codes = np.searchsorted(self.classes, columns.pop("prediction"))
-        else:
-            try:
-                columns = self._columns(X)
-                codes = np.searchsorted(self.classes, self.model.predict(X))
-            except ValueError as error:
-                if "contains NaN" not in str(error):
-                    raise
-                raise InputError(
-                    "The table has missing values, which this model does not take: fill them in."
-                ) from None
+        try:
+            columns = self._columns(X)
+        except ValueError as error:
+            if "contains NaN" not in str(error):
+                raise
+            raise InputError("The table has missing values, which this model does not take: fill them in.") from None
         if self.threshold is not None:
-            own = columns["probability" if self.probable else "score"] > self.threshold
-            codes = np.where(own == (self.classes[1] == self.positive), 1, 0)
-        # A column of words is small and quick to write as codes.
-        numbers = self.classes.dtype.kind in "biuf"
-        labels = self.classes[codes] if numbers else pd.Categorical.from_codes(codes, self.classes)
-        return pd.DataFrame({"prediction": labels, **columns})
+            flagged = columns["probability" if self.probable else "score"] > self.threshold
+            columns["prediction"] = np.where(flagged, self.positive, self.classes[self.classes != self.positive][0])
+        if self.classes.dtype.kind not in "biuf":  # words are small and quick to write as codes
+            columns["prediction"] = pd.Categorical(columns["prediction"], categories=self.classes)
+        return pd.DataFrame(columns)
 
     def count(self, verdict: pd.DataFrame) -> int:
-        """Rows that are called positive."""
+        """Count the rows that are classified as positive."""
         return int(np.count_nonzero(verdict["prediction"] == self.positive)) if self.two else 0
 
     def _columns(self, X: MatrixLike) -> dict[str, Any]:
-        columns: dict[str, Any] = {}
+        if isinstance(self.model, EvenMarginClassifier):
+            verdict = self.model.assess(X)
+            return {name: verdict[name].to_numpy() for name in verdict}
+        columns: dict[str, Any] = {"prediction": self.model.predict(X)}
         place = 1 if not self.two or self.classes[1] == self.positive else 0
         if self.probable:
             shares = self.model.predict_proba(X)
@@ -128,7 +127,7 @@ class Judge:
         if not self.two:
             raise InputError(f"--threshold is for two classes, and this model has {self.classes.size}.")
         if not np.isfinite(threshold):
-            raise InputError(f"--threshold {threshold} is not a number to compare with.")
+            raise InputError(f"--threshold {threshold} is not a finite number.")
         if not (self.probable or self.scored):
             raise InputError("--threshold needs a model with probabilities or scores, and this one has neither.")
         if self.probable and not 0 <= threshold <= 1:

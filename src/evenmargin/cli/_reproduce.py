@@ -43,10 +43,10 @@ def _run_tables(
                     table, settings, out, fresh=fresh, verbose=voice.out.is_terminal and voice.lively
                 )
             except (ValueError, ImportError, OSError, reproduction.Busy) as error:
-                voice.wrong(f"{table.name} was not finished. {error}" if len(wanted) > 1 else str(error))
+                voice.error(f"{table.name} was not finished. {error}" if len(wanted) > 1 else str(error))
                 status = WRONG
             except reproduction.JobFailed as failed:
-                voice.wrong(str(failed))
+                voice.error(str(failed))
                 status = FAILED
             else:
                 _show(voice, table, outcome)
@@ -76,7 +76,7 @@ def _list_tables(voice: Voice, folder: Path | None) -> None:
         listing.add_row(table.name, shown(voice.out, table.title), state, ", ".join(table.needs))
         known.append({"table": table.name, "paper": table.paper, "title": table.title, "data": state})
     voice.facts["tables"] = known
-    voice.show(listing)
+    voice.out.print(listing)
     voice.say(
         "Run one with: evenmargin reproduce TABLE [--quick]. The data are looked for in --data or EVENMARGIN_DATA, in "
         "the cache, and on OpenML."

@@ -1,4 +1,4 @@
-"""The target: which label is looked for, and labels in a model's own words."""
+"""The target: the labels of a table, and which of them to find."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from numpy.typing import NDArray
 
 from .._tables.content import TRUTH, as_number, coded
 from .._tables.kinds import declared_kind
-from .._util.sentences import hint, near, quoted
+from .._util.sentences import near
 from .._util.typing import Index, Mask
 from ..weights import is_minority
 from ._reading import InputError
-from ._schema import Schema
 
-__all__ = ["Answer", "labels"]
+__all__ = ["Answer", "as_labels", "recognised", "row_count"]
 
 _CLASSES = 20  # different numbers of a target, above which it is a measurement
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The labels of a table; see `Schema`."""
+    """The labels of a table; for the names see `Schema`."""
 
     y: NDArray[Any]
     known: Mask
@@ -46,8 +45,8 @@ class Answer:
             raise InputError(f"The target {name!r} has {what}{gaps}: there are no classes to distinguish.")
         notes = []
         if not known.all():
-            notes.append(f"Left out: {_count(int((~known).sum()), 'row')} without a value of {name!r}.")
-        chosen = _rarer(counts, name, notes) if positive is None else _found(positive, counts, name)
+            notes.append(f"Left out: {row_count(int(np.count_nonzero(~known)))} without a value of {name!r}.")
+        chosen = _rarer(counts, name, notes) if positive is None else _named(positive, counts, name)
         others = tuple(word for word in sorted(words) if word != chosen)
         grouped = len(others) > 1
         if grouped:
@@ -56,15 +55,15 @@ class Answer:
                 rest = f"({rest})"
             notes.append(f"{chosen!r} is distinguished from all other values of {name!r}, which are named {rest!r}.")
             words, others, kind = [word if word == chosen else rest for word in words], (rest,), "text"
-        return cls(_labelled(codes, words, kind), known, kind, chosen, others, grouped, notes)
+        return cls(as_labels(codes, words, kind), known, kind, chosen, others, grouped, notes)
 
     def label(self, word: str) -> Any:
         """A label as it is in y, in Python's types."""
-        return _labelled(np.zeros(1, np.intp), [word], self.type)[0].item()
+        return as_labels(np.zeros(1, np.intp), [word], self.type)[0].item()
 
 
 def _label_words(column: pd.Series) -> tuple[Index, list[str], str]:
-    """Labels by code, and whether they are truth values, whole numbers or text; 1 and 1.0 are one label."""
+    """Code the labels, and say whether they are "bool", "number" or "text"; 1 and 1.0 are one label."""
     if declared_kind(column) in ("nested", "complex"):
         raise InputError(f"The target {column.name!r} holds lists or bytes: it must have one label in each row.")
     codes, words = coded(column)
@@ -74,13 +73,13 @@ def _label_words(column: pd.Series) -> tuple[Index, list[str], str]:
     whole = bool((values == np.rint(values)).all())
     # Fractions as labels would be a target of regression to scikit-learn.
     kind = "bool" if all(word.lower() in TRUTH for word in words) else "number" if whole else "text"
-    told = [str(bool(v)) if kind == "bool" else str(int(v)) if whole else str(float(v)) for v in values]
-    again, different = pd.factorize(np.array(told, dtype=object))
+    plain = [str(bool(v)) if kind == "bool" else str(int(v)) if whole else str(float(v)) for v in values]
+    again, different = pd.factorize(np.array(plain, dtype=object))
     return np.where(codes >= 0, again[codes], -1), list(different), kind
 
 
-def _labelled(codes: Index, words: list[str], kind: str) -> NDArray[Any]:
-    """Labels in the type that they have in y."""
+def as_labels(codes: Index, words: list[str], kind: str) -> NDArray[Any]:
+    """Turn coded words into labels of the type that they have in y."""
     if kind == "bool":
         return np.array([word == "True" for word in words])[codes]
     if kind == "number":
@@ -88,8 +87,8 @@ def _labelled(codes: Index, words: list[str], kind: str) -> NDArray[Any]:
     return np.array(words, dtype=str)[codes]
 
 
-def _recognised(word: str, known: Iterable[str]) -> str | None:
-    """The label that is meant: 1, 1.0 and true are the same one."""
+def recognised(word: str, known: Iterable[str]) -> str | None:
+    """Find the label that is meant: 1, 1.0 and true are the same one."""
     if word in known:
         return word
     number = as_number(word)
@@ -97,12 +96,12 @@ def _recognised(word: str, known: Iterable[str]) -> str | None:
 
 
 def _rarer(counts: dict[str, int], name: str, notes: list[str]) -> str:
-    """Which of two labels to look for."""
+    """Choose which of two labels to find."""
     numbers = not np.isnan([as_number(word) for word in counts]).any()
     if len(counts) > 2:
         if numbers and len(counts) > _CLASSES:
             raise InputError(
-                f"The target {name!r} holds {len(counts):,} different numbers, a measurement and not classes: "
+                f"The target {name!r} holds {len(counts):,} different numbers, so it is a measurement, not classes: "
                 "make a column of two classes from it, or choose one value with --positive VALUE."
             )
         raise InputError(
@@ -121,10 +120,10 @@ def _rarer(counts: dict[str, int], name: str, notes: list[str]) -> str:
     return rare
 
 
-def _found(positive: str, counts: dict[str, int], name: str) -> str:
-    """The label that someone means."""
+def _named(positive: str, counts: dict[str, int], name: str) -> str:
+    """Find the label that --positive names."""
     given = positive.strip()
-    if (label := _recognised(given, counts)) is not None:
+    if (label := recognised(given, counts)) is not None:
         return label
     meant = near(given, counts, 1)
     perhaps = f" (did you mean {meant[0]!r}?)" if meant else ""
@@ -132,39 +131,12 @@ def _found(positive: str, counts: dict[str, int], name: str) -> str:
 
 
 def _counted(counts: dict[str, int], most: int = 8) -> str:
-    """Values and how often they are there, the frequent ones first."""
+    """List values and how often each occurs, the frequent ones first."""
     ordered = sorted(counts.items(), key=lambda item: -item[1])
     more = f" and {len(ordered) - most:,} more" if len(ordered) > most else ""
     return ", ".join(f"{word!r} ({count:,})" for word, count in ordered[:most]) + more
 
 
-def labels(frame: pd.DataFrame, schema: Schema) -> tuple[NDArray[Any], Mask]:
-    """Labels as in the training, and which rows have one; others have any.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from evenmargin.cli._columns import labels, prepare
-    >>> schema = prepare(pd.DataFrame({"sum": [12, 7, 80], "fraud": ["no", "no", "yes"]}), "fraud").schema
-    >>> y, known = labels(pd.DataFrame({"fraud": ["yes", None, "no"]}), schema)
-    >>> y[known].tolist()
-    ['yes', 'no']
-    """
-    names = [str(name) for name in frame.columns]
-    if schema.target not in names:
-        raise InputError(f"There is no column {schema.target!r} with the classes{hint(schema.target, names)}")
-    codes, words = coded(frame.set_axis(names, axis=1)[schema.target])
-    if not words:
-        raise InputError(f"Column {schema.target!r} has no values: there are no classes to compare with.")
-    known = [schema.positive, *schema.others]
-    told = [_recognised(word, known) for word in words]
-    if schema.grouped:
-        told = [word if word == schema.positive else schema.others[0] for word in told]
-    strange = [word for word, label in zip(words, told, strict=True) if label is None]
-    if strange:
-        raise InputError(f"Column {schema.target!r} has {quoted(strange)}, and the model knows {quoted(known)}.")
-    return _labelled(codes, [str(word) for word in told], schema.label_type), codes >= 0
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def row_count(number: int) -> str:
+    """Say how many rows."""
+    return f"{number:,} row{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""What the command says, to people or to machines, and how it ends.
+"""What the command prints, for people or for programs, and how it ends.
 
 Results go to standard output; notes, progress and errors to standard error. With
 `--json` standard output is one JSON document, whatever happens. Exit codes: 0, it
@@ -14,8 +14,9 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -25,24 +26,25 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.progress import Progress
 from rich.table import Table
+from typer.core import TyperGroup
 
-__all__ = ["FAILED", "STOPPED", "WRONG", "Voice", "shown", "speaking"]
+__all__ = ["FAILED", "STOPPED", "WRONG", "Commands", "Voice", "shown", "speaking"]
 
 FAILED, WRONG, STOPPED = 1, 2, 130
 
+# click's base of what is wrong with a call, from wherever typer has it.
+_CallError: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
+
 
 class Voice:
-    """Says things in whatever letters the terminal has.
-
-    Attributes
-    ----------
-    facts : dict
-        What `--json` prints.
-    """
+    """Where a command puts what it has to say; `facts` are what `--json` prints."""
 
     def __init__(self, *, as_json: bool = False, quiet: bool = False, debug: bool = False) -> None:
-        self.json, self.quiet, self.debug = as_json, quiet, debug
-        self.out, self.err = Console(), Console(stderr=True)
+        self.json, self.debug = as_json, debug
+        self.out, self.err, self.errors = (
+            Console(stderr=stderr, quiet=silent)
+            for stderr, silent in ((False, quiet or as_json), (True, quiet or as_json), (True, False))
+        )
         self.facts: dict[str, Any] = {}
         self.notes: list[str] = []
         self.done = False
@@ -50,28 +52,31 @@ class Voice:
     @property
     def lively(self) -> bool:
         """Whether someone is watching."""
-        return self.err.is_terminal and not (self.quiet or self.json)
+        return self.err.is_terminal and not self.err.quiet
 
     def say(self, text: str = "", *, aside: bool = False) -> None:
-        """A line of the result; aside: on standard error, where the other has something else."""
-        if not (self.quiet or self.json):
-            console = self.err if aside else self.out
-            console.print(shown(console, text), markup=False, highlight=False, soft_wrap=True)
+        """Print a line of the result; aside: to standard error, where standard output has something else."""
+        _print(self.err if aside else self.out, text)
 
     def note(self, text: str) -> None:
-        """A word on the way; each only once."""
-        if text in self.notes:
-            return
-        self.notes.append(text)
-        if not (self.quiet or self.json):
-            self.err.print(shown(self.err, text), style="yellow", markup=False, highlight=False, soft_wrap=True)
+        """Print a note on standard error, each only once."""
+        if text not in self.notes:
+            self.notes.append(text)
+            _print(self.err, text, "yellow")
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
-        """Words to the left, figures to the right."""
-        if self.quiet or self.json:
-            return
-        if title is not None:
-            self.say(title)
+    def wrote(self, what: str, path: Path, *, key: str = "", hint: str = "", aside: bool = False) -> None:
+        """Say which file was written: from now on, stopping no longer means that nothing was."""
+        self.done = True
+        self.facts[key or what] = path
+        self.say(f"{what}: {path}{hint}", aside=aside)
+
+    def error(self, sentence: str) -> None:
+        """Print what is wrong; work goes on."""
+        _print(self.errors, sentence, "red")
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], title: str) -> None:
+        """Print a table: words to the left, figures to the right."""
+        self.say(title)
         table = Table(box=box.SIMPLE_HEAD)
         for place, name in enumerate(columns):
             table.add_column(shown(self.out, name), justify="right" if place else "left", no_wrap=True)
@@ -79,20 +84,11 @@ class Voice:
             table.add_row(*(escape(shown(self.out, cell)) for cell in row))
         # A narrow terminal folds lines; it must not cut figures.
         wide = Console(width=1_000)
-        Console(width=Measurement.get(wide, wide.options, table).maximum).print(table)
-
-    def show(self, picture: Any) -> None:
-        """Something that rich can print."""
-        if not (self.quiet or self.json):
-            self.out.print(picture)
-
-    def wrong(self, sentence: str) -> None:
-        """What is wrong; work goes on."""
-        self.err.print(shown(self.err, sentence), style="red", markup=False, highlight=False, soft_wrap=True)
+        Console(width=Measurement.get(wide, wide.options, table).maximum, quiet=self.out.quiet).print(table)
 
     @contextmanager
     def busy(self, what: str) -> Iterator[None]:
-        """A sign of life during a step without steps."""
+        """Show that something is going on during a step that cannot be counted."""
         if not self.lively:
             yield
             return
@@ -100,8 +96,8 @@ class Voice:
             yield
 
     @contextmanager
-    def progress(self, what: str, total: float | None) -> Iterator[Any]:
-        """A function that moves a bar on by so much."""
+    def progress(self, what: str, total: float | None) -> Iterator[Callable[..., None]]:
+        """Show a progress bar, and give the function that moves it on."""
         if not self.lively:
             yield lambda step, note="": None
             return
@@ -114,7 +110,7 @@ class Voice:
             yield advance
 
     def fail(self, sentence: str, status: int) -> typer.Exit:
-        """Say what is wrong; the exception that ends the command."""
+        """Print what is wrong, and return the exception that ends the command."""
         if self.debug and sys.exc_info()[0] is not None:
             traceback.print_exc()
         if self.json:
@@ -122,7 +118,7 @@ class Voice:
                 print(json.dumps({"error": sentence, "exit_code": status, "notes": self.notes}), flush=True)
             except OSError:  # which may be what the sentence is about
                 _close_output()
-        self.wrong(sentence)
+        self.error(sentence)
         return typer.Exit(status)
 
     def close(self) -> None:
@@ -133,7 +129,7 @@ class Voice:
 
 @contextmanager
 def speaking(*, as_json: bool = False, quiet: bool = False, debug: bool = False) -> Iterator[Voice]:
-    """A voice for the command in the block, whose errors become one sentence and an exit code."""
+    """Give a voice to the command in the block, whose errors become one sentence and an exit code."""
     voice = Voice(as_json=as_json, quiet=quiet, debug=debug)
     try:
         with warnings.catch_warnings():
@@ -146,8 +142,7 @@ def speaking(*, as_json: bool = False, quiet: bool = False, debug: bool = False)
     except typer.Exit:
         raise
     except KeyboardInterrupt:
-        said = "Stopped." if voice.done else "Stopped: nothing was written."
-        raise voice.fail(said, STOPPED) from None
+        raise voice.fail("Stopped." if voice.done else "Stopped: nothing was written.", STOPPED) from None
     except BrokenPipeError:
         _close_output()  # whoever read it has gone
         raise typer.Exit(FAILED) from None
@@ -164,14 +159,41 @@ def speaking(*, as_json: bool = False, quiet: bool = False, debug: bool = False)
         raise voice.fail(f"Something went wrong: {type(error).__name__}: {_one_line(error)}{hint}", FAILED) from None
 
 
+class Commands(TyperGroup):
+    """The commands. A wrong call ends in one sentence, or in JSON where that was asked for."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        words = args[0] if args else options.get("args")
+        voice = Voice(as_json="--json" in (sys.argv[1:] if words is None else words))
+        try:
+            status = super().main(*args, **options | {"standalone_mode": False})
+        except _CallError as error:
+            status = WRONG
+            if type(error).__name__ == "NoArgsIsHelpError":
+                error.show()
+            else:
+                hint = f" See {error.ctx.command_path} --help." if getattr(error, "ctx", None) else ""
+                sentence = error.format_message().rstrip(".")
+                voice.fail(f"{sentence}{'' if sentence.endswith('?') else '.'}{hint}", WRONG)
+        except typer.Abort:
+            status = STOPPED
+        if options.get("standalone_mode", True):
+            sys.exit(status or 0)
+        return status
+
+
 def shown(console: Console, text: str) -> str:
-    """Text with marks in the place of letters that the terminal has not, and of those that would command it."""
+    """Replace letters that the terminal cannot show, and those that would control it."""
     text = "".join(letter if letter.isprintable() or letter in "\n\t" else "\ufffd" for letter in text)
     return text.encode(console.encoding, errors="replace").decode(console.encoding)
 
 
+def _print(console: Console, text: str, style: str | None = None) -> None:
+    console.print(shown(console, text), style=style, markup=False, highlight=False, soft_wrap=True)
+
+
 def _close_output() -> None:
-    """Nothing can be written there any more: Python must not try when it ends."""
+    """Keep Python from writing to a closed standard output when it ends."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -187,7 +209,7 @@ def _system_words(error: OSError) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: no NaN, no NumPy, no paths."""
+    """Turn a value into what JSON can hold: no NaN, no NumPy, no paths."""
     if isinstance(value, Mapping):
         return {str(key): _plain(own) for key, own in value.items()}
     if isinstance(value, list | tuple):

@@ -11,7 +11,7 @@ from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 
-from ._file import require, unpacked, whole
+from ._file import as_integer, require, unpacked
 from ._trusted import KEYS, KINDS, NEVER, is_trusted
 
 __all__ = ["PARTS", "Audit", "parsed_schema"]
@@ -20,14 +20,14 @@ PARTS = 200_000  # brackets in schema.json: skops takes up to 5 KB for each
 _DEPTH = 150  # of brackets in schema.json: skops goes down them by recursion
 
 
-def parsed_schema(schema: bytes) -> Any:
-    """JSON of a bounded size in memory, without keys that come twice."""
+def parsed_schema(schema: bytes, change: Callable[[dict[str, Any]], dict[str, Any]] = lambda part: part) -> Any:
+    """Parse JSON of a bounded size, without keys that come twice; `change` is applied to each dict."""
     require(schema.count(b"{") + schema.count(b"[") <= PARTS, f"it has more than {PARTS:,} parts")
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         unique = dict(pairs)
         require(len(unique) == len(pairs), "a dict has keys that JSON cannot tell apart")
-        return unique
+        return change(unique)
 
     return json.loads(schema, object_pairs_hook=once)
 
@@ -38,12 +38,8 @@ class Audit:
     Skops has a list of trusted types, too. This check is narrower, and depends neither on that list nor on
     how skops walks through the file, so that each of the two would be enough by itself.
 
-    Attributes
-    ----------
-    names : set of str
-        What the file asks for and may have.
-    untrusted : set of str
-        What it may not have: if there is any, nothing may be built.
+    names : types that the file asks for and may have
+    untrusted : types that it may not have; if there is any, nothing may be built
     """
 
     def __init__(self, members: dict[str, bytes], known: frozenset[str]) -> None:
@@ -54,33 +50,36 @@ class Audit:
         self._seen: dict[int, dict[str, Any]] = {}
         self._checked: set[tuple[str, str]] = set()
 
-    def look(self, value: Any, depth: int = 0) -> None:
+    def check(self, value: Any, depth: int = 0) -> None:
         require(depth <= _DEPTH, f"it is nested more than {_DEPTH} deep")
         if isinstance(value, list):
             for part in value:
-                self.look(part, depth + 1)
+                self.check(part, depth + 1)
         if not isinstance(value, dict):
             return
-        if value.keys() & {"__loader__", "__class__", "__module__", "__id__"} and not self._look_at_node(value):
+        if value.keys() & {"__loader__", "__class__", "__module__", "__id__"} and not self._check_node(value):
             return
         for part in value.values():
-            self.look(part, depth + 1)
+            self.check(part, depth + 1)
 
-    def _look_at_node(self, node: dict[str, Any]) -> bool:
-        """Check a part of the model; whether it is a new one."""
+    def _check_node(self, node: dict[str, Any]) -> bool:
+        """Check a part of the model, and return whether it is a new one."""
         texts = [node.get(key) for key in ("__loader__", "__module__", "__class__")]
         require(all(isinstance(text, str) for text in texts), "a part of it has no type")
         kind, module, name = map(str, texts)
         # A part that comes again must be the same again: else what is checked would not be what is built.
         if "__id__" in node:
-            before = self._seen.setdefault(whole(node["__id__"]), node)
+            before = self._seen.setdefault(as_integer(node["__id__"]), node)
             if before is not node:
                 require(before == node, "two different parts of it have the same number")
                 return False
         require(
             kind in KINDS, f"it holds {NEVER.get(kind, f'a part of kind {kind[:50]}')}, which no model file may hold"
         )
-        if not self._trusts(kind, module, name):
+        asked = (kind, module, name)
+        if asked not in self._judged:
+            self._judged[asked] = is_trusted(*asked, self.known)
+        if not self._judged[asked]:
             self.untrusted.add(f"{module}.{name}")
             return True
         self.names.add(f"{module}.{name}")
@@ -88,12 +87,6 @@ class Audit:
         if check is not None:
             check(node)
         return True
-
-    def _trusts(self, kind: str, module: str, name: str) -> bool:
-        asked = (kind, module, name)
-        if asked not in self._judged:
-            self._judged[asked] = is_trusted(kind, module, name, self.known)
-        return self._judged[asked]
 
     def _file(self, node: dict[str, Any], check: Callable[[bytes], None]) -> None:
         entry = (node["__loader__"], node["file"])
@@ -118,16 +111,15 @@ class Audit:
 
     def _RandomStateNode(self, node: dict[str, Any]) -> None:
         # NumPy reads beyond its memory from a place that is not among its 624 numbers.
-        place = node["content"]
-        for key in ("state", "pos"):
-            require(place["__loader__"] == "DictNode", "a random state in it is not one")
-            place = place["content"][key]
-        require(place["__loader__"] == "JsonNode", "a random state in it is not one")
-        require(0 <= whole(json.loads(place["content"])) <= 624, "a random state in it is not one")
+        state = node["content"]
+        place = state["content"]["state"]["content"]["pos"]
+        kinds = [part["__loader__"] for part in (state, state["content"]["state"], place)]
+        require(kinds == ["DictNode", "DictNode", "JsonNode"], "a random state in it is not one")
+        require(0 <= as_integer(json.loads(place["content"])) <= 624, "a random state in it is not one")
 
 
 def _check_array(content: bytes) -> None:
-    """An array is as long as it says, and holds no objects."""
+    """Refuse an array that is not as long as it says, or holds objects."""
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     file = io.BytesIO(content)
     shape, _, dtype = readers[np.lib.format.read_magic(file)](file)
@@ -137,7 +129,7 @@ def _check_array(content: bytes) -> None:
 
 
 def _check_sparse(content: bytes) -> None:
-    """A sparse matrix whose indices are within its shape: compiled code will trust them."""
+    """Refuse a sparse matrix with indices beyond its shape: compiled code will trust them."""
     from scipy.sparse import load_npz
 
     with ZipFile(io.BytesIO(content)) as archive:

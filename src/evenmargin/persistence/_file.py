@@ -1,4 +1,4 @@
-"""A model file from outside: its seal, its members, and what a file is that has no seal."""
+"""The file of a model: its seal, its members, and what a file without a seal may be."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
@@ -16,23 +16,30 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 from .. import __version__
 
 __all__ = [
-    "FORMAT", "MANIFEST", "SCHEMA", "ModelFileError", "members_of", "opened", "require", "said", "seal", "sealed",
-    "unpacked", "whole", "zipped",
+    "FORMAT",
+    "MANIFEST",
+    "SCHEMA",
+    "ModelFileError",
+    "as_integer",
+    "in_one_line",
+    "members_of",
+    "opened",
+    "require",
+    "seal",
+    "sealed",
+    "unpacked",
+    "zipped",
 ]  # fmt: skip
 
 FORMAT = 2  # 1 was of versions before the first release: types under the names of modules
 MANIFEST, SCHEMA = "evenmargin.json", "schema.json"
 _SEAL = re.compile(rb"evenmargin-model (\d{1,6}) sha256:([0-9a-f]{64})\Z")
-_MEMBER = re.compile(r"evenmargin\.json|schema\.json|[0-9]{1,9}\.(npy|npz|bin)")
+_MEMBER = re.compile(r"evenmargin\.json|schema\.json|[0-9]{1,20}\.(npy|npz|bin)")
 _RATIO, _ROOM = 64, 64 * 2**20  # a file unpacks to at most so many times its size, or so many bytes if that is more
-_START = (1980, 1, 1, 0, 0, 0)  # the date of every member, so that the same model is the same bytes
 
 
 class ModelFileError(ValueError):
     """A file that is no sound model file, or a model that cannot be one; the message is one sentence."""
-
-
-# --- what every reader of a file needs ---
 
 
 def require(fine: bool, what: str) -> None:
@@ -40,31 +47,26 @@ def require(fine: bool, what: str) -> None:
         raise ValueError(what)
 
 
-def whole(value: Any) -> int:
+def as_integer(value: Any) -> int:
     require(type(value) is int, f"{str(value)[:50]!r} is not a whole number")
     return int(value)
 
 
-def said(error: Exception) -> str:
+def in_one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:200].rstrip(".")
-
-
-# --- from members to a file ---
 
 
 def zipped(members: dict[str, bytes], ways: dict[str, int]) -> io.BytesIO:
     out = io.BytesIO()
     with ZipFile(out, "w") as archive:
         for name, content in members.items():
-            info = ZipInfo(name, _START)
-            info.create_system = 3  # whatever the system is
-            archive.writestr(info, content, ways.get(name, ZIP_STORED))
+            archive.writestr(ZipInfo(name), content, ways.get(name, ZIP_STORED))
         archive.comment = b" " * len(seal(b""))
     return out
 
 
-def _ways(members: dict[str, bytes]) -> dict[str, int]:
-    """How to compress each member: where it gains something, and so that `load` takes it for no bomb."""
+def _compression(members: dict[str, bytes]) -> dict[str, int]:
+    """Choose which members to compress: where it saves space, and so that `load` does not take the file for a bomb."""
     import zlib
 
     small = sum(map(len, members.values())) <= _ROOM
@@ -83,17 +85,14 @@ def seal(body: Any) -> bytes:
 
 
 def sealed(members: dict[str, bytes]) -> bytes:
-    content = zipped(members, _ways(members)).getbuffer()
+    content = zipped(members, _compression(members)).getbuffer()
     body = content[: -len(seal(b""))]
     return b"".join([body, seal(body)])
 
 
-# --- from a file to bytes that are what was written ---
-
-
 @contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """The bytes of a sound file; whatever goes wrong with them is said in one sentence."""
+    """Give the bytes of a sound file; whatever goes wrong with them becomes an error of one sentence."""
     if not os.path.exists(path):
         raise FileNotFoundError(f"There is no file {path}.")
     try:
@@ -103,7 +102,9 @@ def opened(path: str | os.PathLike[str]) -> Iterator[bytes]:
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror or error}.") from None
     except Exception as error:  # of zipfile, json, NumPy, skops: whatever a forged file provokes
-        raise ModelFileError(f"{path} is not a sound model file ({type(error).__name__}: {said(error)}).") from error
+        raise ModelFileError(
+            f"{path} is not a sound model file ({type(error).__name__}: {in_one_line(error)})."
+        ) from error
 
 
 def _verified(path: Path) -> bytes:
@@ -137,21 +138,19 @@ def _verified(path: Path) -> bytes:
 
 
 def _writer(content: bytes) -> str:
-    """Who wrote a file of a later format, if it can be told."""
-    try:
+    """Name the version that wrote a file of a later format, if the file tells."""
+    with suppress(Exception):  # of what a later format, or a forger, may hold
         version = json.loads(members_of(content, only=MANIFEST)[MANIFEST])["versions"]["evenmargin"]
         if re.fullmatch("[0-9a-z.+]{1,30}", version):
             return f"evenmargin {version}"
-    except Exception:  # what a later format, or a forger, may hold
-        pass
     return "a newer evenmargin"
 
 
 def _what_it_is(head: bytes) -> str:
-    """What a file without a seal may be, and what to do about it."""
+    """Say what a file without a seal may be, and what to do about it."""
     if not head:
         return "is empty, so it is not a model file."
-    if _is_pickle(head) or any(_is_pickle(_start_of(head, make)) for make in _decompressors(head)):
+    if any(map(_is_pickle, [head, *_decompressed(head)])):
         return (
             "is a pickle, which can run any code when it is opened, so it was not: if you trust its source, "
             "load it with joblib or pickle yourself, and save the model with evenmargin.save."
@@ -167,33 +166,19 @@ def _is_pickle(head: bytes) -> bool:
     return (head[:1] == b"\x80" and head[1:2] <= b"\x08") or head.startswith((b"ccopy_reg\n", b"ccopyreg\n"))
 
 
-def _decompressors(head: bytes) -> list[Callable[[], Any]]:
-    """For what joblib compresses with."""
+def _decompressed(head: bytes) -> Iterator[bytes]:
+    """Decompress the first bytes in the ways that joblib has."""
     import bz2
     import lzma
     import zlib
 
-    if head[:2] == b"\x1f\x8b":
-        return [lambda: zlib.decompressobj(31)]
-    if head[:1] == b"\x78":
-        return [zlib.decompressobj]
-    if head[:3] == b"BZh":
-        return [bz2.BZ2Decompressor]
-    return [lzma.LZMADecompressor] if head[:6] == b"\xfd7zXZ\x00" or head[:3] == b"\x5d\x00\x00" else []
-
-
-def _start_of(head: bytes, make: Callable[[], Any]) -> bytes:
-    try:
-        return bytes(make().decompress(head, 64))
-    except Exception:  # not compressed after all, or not enough of it
-        return b""
-
-
-# --- from bytes to members ---
+    for make in (lambda: zlib.decompressobj(zlib.MAX_WBITS | 32), bz2.BZ2Decompressor, lzma.LZMADecompressor):
+        with suppress(Exception):  # compressed in another way, or not at all
+            yield make().decompress(head, 64)
 
 
 def members_of(content: bytes, only: str | None = None) -> dict[str, bytes]:
-    """The members of the archive, none longer than it says."""
+    """Unpack the members of the archive, none of which may be longer than it says."""
     with ZipFile(io.BytesIO(content)) as archive:
         infos = archive.infolist()
         names = [info.filename for info in infos]
@@ -205,7 +190,7 @@ def members_of(content: bytes, only: str | None = None) -> dict[str, bytes]:
 
 
 def unpacked(archive: ZipFile, info: ZipInfo) -> bytes:
-    """A member. Without a length, zipfile would unpack all there is, whatever the header says."""
+    """Unpack a member; without a length, zipfile would unpack all there is, whatever the header says."""
     require(info.compress_type in (ZIP_STORED, ZIP_DEFLATED), "it is compressed in an unknown way")
     with archive.open(info) as member:
         content = member.read(info.file_size)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ._audit import Audit, parsed_schema
-from ._file import SCHEMA, ModelFileError, members_of, opened, require, said, whole, zipped
+from ._file import SCHEMA, ModelFileError, as_integer, in_one_line, members_of, opened, require, zipped
 from ._manifest import Manifest, differing, newer, parsed_manifest
 from ._trusted import LISTED, Untrusted, listed, names_of
 from .types import file_name, full_name
@@ -17,10 +17,10 @@ __all__ = ["built", "load", "load_with_manifest", "read_manifest"]
 
 
 def load(path: str | os.PathLike[str], *, trusted: Iterable[str | Callable[..., Any]] = ()) -> Any:
-    """The model in a file that `save` wrote. No code of the file runs.
+    """Load the model in a file that `save` wrote, without running any code of the file.
 
     The checksum finds damaged files, and a list of trusted types keeps out what a forger may have
-    put in; the docstring of the module says what is checked. Pickles are refused.
+    put in; the docstring of the package says what is checked. Pickles are refused.
 
     Parameters
     ----------
@@ -37,14 +37,13 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[str | Callable[..., 
 
     Raises
     ------
-    FileNotFoundError
-    ModelFileError
-        For anything that is not a sound model file.
+    FileNotFoundError, ModelFileError
+        The latter for anything that is not a sound model file.
 
     Warns
     -----
     UserWarning
-        Where it was saved with a newer evenmargin, or another scikit-learn.
+        If it was saved with a newer evenmargin, or another scikit-learn.
 
     Examples
     --------
@@ -62,17 +61,7 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[str | Callable[..., 
 def load_with_manifest(
     path: str | os.PathLike[str], *, trusted: Iterable[str | Callable[..., Any]] = ()
 ) -> tuple[Any, Manifest]:
-    """The model in a file and what the file says of itself, the file being read and verified once.
-
-    Parameters
-    ----------
-    path : path-like
-    trusted : iterable of str, types or functions, default=()
-        As for `load`, like all else.
-
-    Returns
-    -------
-    estimator, Manifest
+    """The model in a file and the manifest of the file, which is read once; for the rest see `load`.
 
     Examples
     --------
@@ -90,15 +79,7 @@ def load_with_manifest(
 
 
 def read_manifest(path: str | os.PathLike[str]) -> Manifest:
-    """What a model file says of itself, its checksum verified, without building the model.
-
-    Parameters
-    ----------
-    path : path-like
-
-    Returns
-    -------
-    Manifest
+    """The manifest of a model file whose checksum is right; the model is not built.
 
     Examples
     --------
@@ -115,7 +96,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
 
 
 def _loaded(path: str | os.PathLike[str], trusted: Iterable[str | Callable[..., Any]]) -> tuple[Any, Manifest]:
-    """Model and manifest; what is to be said of versions is said to the caller of the caller."""
+    """The model and the manifest; a warning about versions points at the caller of the caller."""
     known = names_of(trusted)
     with opened(path) as content:
         manifest = parsed_manifest(content)
@@ -128,7 +109,7 @@ def _loaded(path: str | os.PathLike[str], trusted: Iterable[str | Callable[..., 
             if not versions:
                 raise
             raise ModelFileError(
-                f"{path} was written by {versions}, which cannot read it ({said(error)}): upgrade evenmargin."
+                f"{path} was written by {versions}, which cannot read it ({in_one_line(error)}): upgrade evenmargin."
             ) from error
         held = file_name(full_name(type(model)))
         if held != manifest.model:
@@ -144,7 +125,7 @@ def _loaded(path: str | os.PathLike[str], trusted: Iterable[str | Callable[..., 
 
 
 def _refusal(names: set[str], manifest: Manifest) -> str:
-    """Why a file with names that are not on the list was not built, and what to do."""
+    """Why a file with names that are not on the list is refused, and what to do."""
     for way, package, module in (("by", "evenmargin", "evenmargin."), ("with", "scikit-learn", "sklearn.")):
         versions, unknown = newer(manifest, package), [name for name in names if name.startswith(module)]
         if versions and unknown:
@@ -156,16 +137,16 @@ def _refusal(names: set[str], manifest: Manifest) -> str:
 
 
 def built(content: bytes, known: frozenset[str]) -> Any:
-    """The model, once everything in the file has been looked at."""
+    """The model, once everything in the file has been checked."""
     import skops.io
     from sklearn.exceptions import InconsistentVersionWarning
     from skops.io.exceptions import UntrustedTypesFoundException
 
     members = members_of(content)
     schema = parsed_schema(members[SCHEMA])
-    require(whole(schema["protocol"]) >= 2, "it has an old skops protocol")  # whose readers are laxer
+    require(as_integer(schema["protocol"]) >= 2, "it has an old skops protocol")  # whose readers are laxer
     audit = Audit(members, known)
-    audit.look(schema)
+    audit.check(schema)
     if audit.untrusted:
         raise Untrusted(audit.untrusted)
     trusted = sorted(audit.names & (known | LISTED))

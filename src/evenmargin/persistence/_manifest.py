@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import re
-import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ._file import FORMAT, MANIFEST, ModelFileError, members_of, require, whole
+from ._file import FORMAT, MANIFEST, ModelFileError, as_integer, members_of, require
 from .types import file_name, full_name
 
 __all__ = ["Manifest", "differing", "newer", "parsed_manifest", "written_manifest"]
@@ -22,7 +20,7 @@ __all__ = ["Manifest", "differing", "newer", "parsed_manifest", "written_manifes
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a model file says of itself.
+    """What a model file says about itself.
 
     Attributes
     ----------
@@ -44,7 +42,7 @@ class Manifest:
     format: int = FORMAT
 
     def summary(self) -> list[tuple[str, str]]:
-        """What it says in words: title and text of each line; `print(manifest)` shows them."""
+        """Describe the file in words, a title and a text for each line; `print(manifest)` shows them."""
         made_with = ", ".join(f"{name} {version}" for name, version in self.versions.items())
         return [("model", self.model), ("saved", self.saved), ("saved with", made_with)]
 
@@ -58,11 +56,10 @@ def written_manifest(model: Any, notes: dict[str, Any] | None) -> bytes:
 
     if not isinstance(notes, dict | None):
         raise ModelFileError(f"notes must be a dict, and this is a {type(notes).__name__}.")
-    moment = datetime.fromtimestamp(int(os.environ.get("SOURCE_DATE_EPOCH", time.time())), UTC)
     manifest = {
         "format": FORMAT,
         "model": file_name(full_name(type(model))),
-        "saved": moment.isoformat(),
+        "saved": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {
             "evenmargin": __version__,
             "python": platform.python_version(),
@@ -79,7 +76,7 @@ def written_manifest(model: Any, notes: dict[str, Any] | None) -> bytes:
 
 
 def parsed_manifest(content: bytes) -> Manifest:
-    """The manifest of a verified file."""
+    """Read the manifest of a verified file."""
     stated = json.loads(members_of(content, only=MANIFEST)[MANIFEST])
     require(re.fullmatch(r"[\w.]{1,200}", stated["model"]) is not None, "the name of its type is not one")
     require({"evenmargin", "scikit-learn"} <= set(stated["versions"]), "it does not say who wrote it")
@@ -87,11 +84,11 @@ def parsed_manifest(content: bytes) -> Manifest:
         require(re.fullmatch(r"[\w.+-]{1,50}", text) is not None, "a version in it is not one")
     require(isinstance(stated["notes"], dict), "its notes are not a dict")
     moment = datetime.fromisoformat(stated["saved"]).isoformat()
-    return Manifest(stated["model"], moment, stated["versions"], stated["notes"], whole(stated["format"]))
+    return Manifest(stated["model"], moment, stated["versions"], stated["notes"], as_integer(stated["format"]))
 
 
 def differing(manifest: Manifest) -> str:
-    """Versions that matter, where they are not those of today."""
+    """List the versions that matter and are not those of today."""
     import sklearn
 
     theirs, found = manifest.versions, []
@@ -103,7 +100,7 @@ def differing(manifest: Manifest) -> str:
 
 
 def newer(manifest: Manifest, package: str) -> str:
-    """Both versions of a package in words, if it was newer where the file was saved; else nothing."""
+    """Name both versions of a package, if it was newer where the file was saved."""
     import sklearn
 
     theirs, ours = manifest.versions[package], {"evenmargin": __version__, "scikit-learn": sklearn.__version__}[package]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 from .._util.files import check_place, replace_file
-from ._canonical import canonical
-from ._file import MANIFEST, ModelFileError, said, sealed
+from ._audit import parsed_schema
+from ._file import MANIFEST, SCHEMA, ModelFileError, in_one_line, require, sealed
 from ._load import built
 from ._manifest import written_manifest
 from ._trusted import Untrusted, listed, names_of
-from .types import full_name
+from .types import file_name, full_name
 
 __all__ = ["save"]
 
@@ -28,8 +32,7 @@ def save(
     """Write a model to a file that can be loaded without trusting who sends it.
 
     Before anything is written, the model is taken apart and built again, and refused if
-    that fails. The file appears whole or not at all. The same model gives the same
-    bytes, except for the time, which SOURCE_DATE_EPOCH in the environment sets.
+    that fails. The file appears whole or not at all.
 
     Parameters
     ----------
@@ -42,7 +45,7 @@ def save(
         lists, keys as strings.
     trusted : iterable of str, types or functions, default=()
         Classes and functions from elsewhere that the model holds, or their full names.
-        `load` must be given them too.
+        `load` needs them too.
 
     Returns
     -------
@@ -51,12 +54,8 @@ def save(
     Raises
     ------
     ModelFileError
-        Where the model holds what no file can: a lambda, a function or a class that
+        If the model holds what no file can: a lambda, a function or a class that
         is not trusted.
-
-    See Also
-    --------
-    load : The way back, and what is checked there.
 
     Examples
     --------
@@ -81,7 +80,7 @@ def save(
 
 
 def _packed(model: Any, manifest: bytes, known: frozenset[str]) -> bytes:
-    """The file of a model, tried out."""
+    """Make the content of the file, and load it once."""
     import skops.io
 
     name = type(model).__name__
@@ -92,7 +91,7 @@ def _packed(model: Any, manifest: bytes, known: frozenset[str]) -> bytes:
     except Exception:  # skops raises what the object at hand raises
         raise ModelFileError(f"This {name} cannot be saved: {_culprit(model)}.") from None
     try:
-        content = sealed({MANIFEST: manifest, **canonical(written)})
+        content = sealed({MANIFEST: manifest, **_members(written)})
         built(content, known)
     except Untrusted as error:
         raise ModelFileError(
@@ -100,12 +99,48 @@ def _packed(model: Any, manifest: bytes, known: frozenset[str]) -> bytes:
             "that can be imported may be named in trusted=, here and in `load`."
         ) from None
     except Exception as error:
-        raise ModelFileError(f"This {name} cannot be saved, since it could not be loaded: {said(error)}.") from None
+        raise ModelFileError(
+            f"This {name} cannot be saved, since it could not be loaded: {in_one_line(error)}."
+        ) from None
     return content
 
 
+def _members(written: bytes) -> dict[str, bytes]:
+    """Turn what skops wrote into the members of a model file."""
+    with ZipFile(io.BytesIO(written)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    schema = parsed_schema(members[SCHEMA], partial(_settled, parts={}))
+    matrices = {name: _uncompressed(content) for name, content in members.items() if name.endswith(".npz")}
+    return members | matrices | {SCHEMA: json.dumps(schema, separators=(",", ":")).encode()}
+
+
+def _settled(part: dict[str, Any], parts: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    """Put the name in `types` into a part of schema.json, where skops has the place of the definition."""
+    kind = part.get("__loader__")
+    if not isinstance(kind, str):
+        return part
+    name = file_name(f"{part['__module__']}.{part['__class__']}")
+    part["__module__"], _, part["__class__"] = name.rpartition(".")
+    if kind == "DictNode":  # skops reads the key False as bool("false"), which is True
+        kinds = [kind["__class__"].strip("_") for kind in part["key_types"]["content"]]
+        pairs = zip(kinds, part["content"].items(), strict=True)
+        part["content"] = {"" if kind == "bool" and key == "false" else key: value for kind, (key, value) in pairs}
+        require(len(part["content"]) == len(kinds), "a dict has keys that JSON cannot tell apart")
+    # A part that comes again is the same again, whatever numbers skops gives to lists that it makes of its content.
+    return parts.setdefault(part["__id__"], part) if "__id__" in part else part
+
+
+def _uncompressed(matrix: bytes) -> bytes:
+    """Write a sparse matrix without a compression of its own inside that of the file."""
+    from scipy.sparse import load_npz, save_npz
+
+    out = io.BytesIO()
+    save_npz(out, load_npz(io.BytesIO(matrix)), compressed=False)
+    return out.getvalue()
+
+
 def _culprit(value: Any, place: str = "it", depth: int = 10) -> str:
-    """The innermost part that skops does not take, in words."""
+    """Name the innermost part that skops does not take."""
     import skops.io
 
     parts: dict[Any, Any] = value if isinstance(value, dict) else getattr(value, "__dict__", {})

@@ -121,7 +121,7 @@ class Untrusted(Exception):
 
 
 def is_trusted(kind: str, module: str, name: str, known: frozenset[str]) -> bool:
-    """Whether a file may ask for this, the user trusting what is known. Imports nothing but scikit-learn."""
+    """Say whether a file may ask for this if the user trusts `known`; import nothing but scikit-learn."""
     full = f"{module}.{name}"
     if "." in name:  # a name in other halves
         return False
@@ -137,7 +137,7 @@ def is_trusted(kind: str, module: str, name: str, known: frozenset[str]) -> bool
 
 
 def _is_estimator(module: str, name: str) -> bool:
-    """Whether this is an estimator of scikit-learn, under its own name."""
+    """Say whether this is an estimator of scikit-learn, under its own name."""
     from sklearn.base import BaseEstimator
 
     places = module.split(".")
@@ -151,7 +151,7 @@ def _is_estimator(module: str, name: str) -> bool:
 
 
 def _is_ufunc(module: str, name: str) -> bool:
-    """Whether this is a function of numbers that NumPy or SciPy compiled."""
+    """Say whether this is a function of numbers that NumPy or SciPy compiled."""
     import numpy as np
     from scipy import special
 
@@ -159,15 +159,12 @@ def _is_ufunc(module: str, name: str) -> bool:
     return isinstance(getattr(home, name, None), np.ufunc)
 
 
-# --- names ---
-
-
 def names_of(trusted: Any) -> frozenset[str]:
-    """Full names of what the user trusts."""
-    given = None if isinstance(trusted, str | bool) or not isinstance(trusted, Iterable) else list(trusted)
-    if given is None or not all(isinstance(one, str) or hasattr(one, "__qualname__") for one in given):
+    """List the full names of what the user trusts."""
+    every = list(trusted) if isinstance(trusted, Iterable) and not isinstance(trusted, str) else [None]
+    if not all(isinstance(one, str) or hasattr(one, "__qualname__") for one in every):
         raise ModelFileError(f"trusted={trusted!r} must be a list of full names, such as ['shop.features.Ratio'].")
-    return frozenset(one if isinstance(one, str) else full_name(one) for one in given)
+    return frozenset(one if isinstance(one, str) else full_name(one) for one in every)
 
 
 def listed(names: Iterable[str]) -> str:

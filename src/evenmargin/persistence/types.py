@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from types import MappingProxyType
 from typing import Any
 
 __all__ = ["FUNCTIONS", "OBJECTS", "TUPLES", "file_name", "full_name"]
 
 # From the name in a file to where the type is today; a table for each way in which skops builds a value.
-OBJECTS: Mapping[str, str] = MappingProxyType({
+OBJECTS: Mapping[str, str] = {
     "AUCHalting": "stopping.AUCHalting",
     "BalancedAccuracy": "metrics.BalancedAccuracy",
     "Calibrator": "operating.calibration.Calibrator",
@@ -72,23 +71,19 @@ OBJECTS: Mapping[str, str] = MappingProxyType({
     "TableEncoder": "_tables.encoder.TableEncoder",
     "UniformSampling": "sampling.Uniform",
     "ZAdjustedClassifier": "zsvm.ZAdjustedClassifier",
-})  # fmt: skip
-TUPLES: Mapping[str, str] = MappingProxyType(
-    {
-        "BlinexLoss": "losses.Blinex",
-        "HingeLoss": "losses.Hinge",
-        "LogLoss": "losses.Log",
-        "SquaredHingeLoss": "losses.SquaredHinge",
-    }
-)
-FUNCTIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "columns_as_numbers": "_tables.encoder.as_numbers",
-        "imbalance_counted_twice": "papers._printed_twice",
-        "recall": "metrics.recall",
-        "specificity": "metrics.specificity",
-    }
-)
+}
+TUPLES: Mapping[str, str] = {
+    "BlinexLoss": "losses.Blinex",
+    "HingeLoss": "losses.Hinge",
+    "LogLoss": "losses.Log",
+    "SquaredHingeLoss": "losses.SquaredHinge",
+}
+FUNCTIONS: Mapping[str, str] = {
+    "columns_as_numbers": "_tables.encoder.as_numbers",
+    "imbalance_counted_twice": "papers._printed_twice",
+    "recall": "metrics.recall",
+    "specificity": "metrics.specificity",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -100,15 +95,15 @@ def __getattr__(name: str) -> Any:
 
 
 def full_name(kind: Any) -> str:
-    """Where a class or a function is today."""
+    """Say where a class or a function is today."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def file_name(full: str) -> str:
-    """What a file calls what is at this place today; of other packages, the place itself."""
+    """Find the name in a file of what is at this place today; in other packages it is the place itself."""
     ours = full.removeprefix(f"{_PACKAGE}.")
-    every = {**OBJECTS, **TUPLES, **FUNCTIONS}.items() if ours != full else ()
-    return next((f"{__name__}.{name}" for name, place in every if place == ours), full)
+    names = {place: name for name, place in {**OBJECTS, **TUPLES, **FUNCTIONS}.items()} if ours != full else {}
+    return f"{__name__}.{names[ours]}" if ours in names else full
 
 
 _PACKAGE = __name__.partition(".")[0]

@@ -24,18 +24,10 @@ class InputError(ValueError):
 class TableFile(ABC):
     """A file that holds a table; made by `open_table`.
 
-    Attributes
-    ----------
-    name : str
-        The file's name, for messages.
-    format : str
-        "csv", "tsv", "parquet", "arrow" or "libsvm".
-    columns : list of str
-        Names in the file's order.
-    notes : list of str
-        What people should know of how it is read, a sentence each.
-    decimal_comma : bool
-        Whether its numbers are like 1,5; only in text.
+    format : "csv", "tsv", "parquet", "arrow" or "libsvm"
+    columns : names in the order of the file
+    notes : what people should know of how it is read, a sentence each
+    decimal_comma : whether its numbers are like 1,5; only in text
     """
 
     name: str
@@ -45,15 +37,9 @@ class TableFile(ABC):
     decimal_comma: bool = False
 
     def read(self, *, columns: Iterable[str] | None = None, words: Iterable[str] = ()) -> pd.DataFrame:
-        """The whole table.
+        """Read the whole table, or these columns of it; `words` are read as text whatever they look like.
 
-        Parameters
-        ----------
-        columns : iterable of str, default=None
-            Read only these. Names that the file does not have are passed over; in a
-            libsvm file they are columns of zeros.
-        words : iterable of str, default=()
-            Columns to read as text whatever they look like.
+        Names that the file does not have are ignored; in a libsvm file they are columns of zeros.
         """
         frame = self._whole(self._wanted(columns)[0], set(words))
         return frame if len(frame) else self._no_rows()
@@ -66,19 +52,11 @@ class TableFile(ABC):
         words: Iterable[str] = (),
         exact: Iterable[str] = (),
     ) -> Iterator[pd.DataFrame]:
-        """The table in pieces.
+        """Read the table in pieces of at most so many rows; see `read`.
 
-        Parameters
-        ----------
-        rows : int, default=100_000
-            Of a piece at most; fewer where they are wide.
-        columns, words : iterable of str
-            As in `read`.
-        exact : iterable of str, default=()
-            Columns beside `columns`, to be copied and not to be computed with. They have
-            the same type in every piece: their own in Parquet and Arrow (a dictionary's
-            values by themselves), pandas' "string" in text, where only an empty field is a
-            gap. A column that `columns` names, too, comes as it does there.
+        Columns that are `exact`, and not among `columns`, are copied and not computed with. They have the same type
+        in every piece: their own in Parquet and Arrow (a dictionary's values by themselves), pandas' "string" in
+        text, where only an empty field is a gap.
         """
         wanted, copied = self._wanted(columns, exact)
         empty = True
@@ -90,24 +68,24 @@ class TableFile(ABC):
 
     @abstractmethod
     def _whole(self, columns: list[str], words: Set[str]) -> pd.DataFrame:
-        """All rows of these columns; see `read`."""
+        """Read all rows of these columns; see `read`."""
 
     @abstractmethod
     def _pieces(self, rows: int, columns: list[str], words: Set[str], copied: Set[str]) -> Iterator[pd.DataFrame]:
-        """The columns in pieces; see `pieces`."""
+        """Read these columns in pieces; see `pieces`."""
 
     def expect(self, decimal_comma: bool) -> None:  # noqa: B027  (only text leaves a doubt)
         """Read numbers as they were at the fit where the file itself does not tell: is 1.037 above a thousand?"""
 
     def lacks(self, names: Iterable[str]) -> list[str]:
-        """Those of the names that the file cannot give."""
+        """List those of the names that the file cannot give."""
         known = set(self.columns)
         return [name for name in names if name not in known]
 
     def _wanted(self, columns: Iterable[str] | None, exact: Iterable[str] = ()) -> tuple[list[str], set[str]]:
-        """The file's columns that are asked for, in its order, and which of them are only copied.
+        """List the columns to read, in the file's order, and which of them are only copied.
 
-        Where the file has none of them it gives its first, so that rows can be counted.
+        Where the file has none of them it is its first column, so that rows can be counted.
         """
         read = None if columns is None else set(columns)
         copied = (set(exact) & set(self.columns)) - (read or set())
@@ -119,7 +97,7 @@ class TableFile(ABC):
 
 
 def all_different(columns: Sequence[str], name: str) -> list[str]:
-    """The names, no two the same."""
+    """Refuse names of columns of which two are the same."""
     twice = [column for column, count in Counter(columns).items() if count > 1]
     if twice:
         raise InputError(f"{name} has more than one column named {quoted(twice)}: give each column a name of its own.")

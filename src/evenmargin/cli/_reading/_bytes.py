@@ -15,8 +15,7 @@ import weakref
 import zipfile
 import zlib
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, closing, nullcontext
-from pathlib import Path
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from typing import IO, Any
 
 from ..._util.sentences import near, quoted
@@ -24,13 +23,13 @@ from ._base import InputError
 
 __all__ = ["CHUNK", "ByteSource", "need_pyarrow"]
 
-CHUNK = 1 << 20  # bytes read at a time
+CHUNK = 1 << 21  # bytes read at a time
 
 
 class ByteSource:
     """The bytes of a file or of standard input, unpacked if they were compressed.
 
-    Standard input and pipes can be read only once, others `again`.
+    Standard input and pipes can be read only once, files `again`.
     """
 
     def __init__(self, path: str) -> None:
@@ -41,7 +40,7 @@ class ByteSource:
         self._begun: Iterator[bytes] | None = None
 
     def head(self) -> bytes:
-        """The first bytes, which stay to be read."""
+        """Look at the first bytes, which `chunks` will give again."""
         chunks = self._read()
         first = next(chunks, b"")
         if self.again:
@@ -53,7 +52,7 @@ class ByteSource:
         return first
 
     def chunks(self) -> Iterator[bytes]:
-        """All bytes, some at a time."""
+        """Read all bytes, some at a time."""
         if self.again:
             return self._read()
         if self._begun is None:
@@ -62,7 +61,7 @@ class ByteSource:
         return begun
 
     def spool(self) -> IO[bytes]:
-        """All bytes in a temporary file without a name, for formats that are not read from front to back."""
+        """Copy all bytes to a temporary file without a name, for formats that are not read from front to back."""
         file = tempfile.TemporaryFile()  # noqa: SIM115
         weakref.finalize(self, file.close)
         try:
@@ -74,39 +73,21 @@ class ByteSource:
         return file
 
     def _read(self) -> Generator[bytes]:
-        with _open(self.path, self.name) as file:
+        with _open(self.path, self.name) as raw:
             try:
-                start = _read_up_to(file, 8)
+                file = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)
+                start = file.peek(6)
                 unpack = next((unpack for magic, unpack in _PACKED.items() if start.startswith(magic)), None)
                 self.packed = unpack is not None
-                whole = file if self.again else io.BufferedReader(_Chained(start, file), CHUNK)
-                if self.again:
-                    file.seek(0)
-                with closing(unpack(whole, self.name) if unpack else whole) as stream:
+                with closing(unpack(file, self.name)) if unpack else nullcontext(file) as stream:
                     while chunk := stream.read(CHUNK):
                         yield chunk
             except _DAMAGE as error:
-                said = (getattr(error, "strerror", None) or str(error) or "no more bytes").rstrip(".")
-                raise InputError(f"{self.name} is damaged or cut short, and cannot be read: {said}.") from None
+                message = (getattr(error, "strerror", None) or str(error) or "no more bytes").rstrip(".")
+                raise InputError(f"{self.name} is damaged or cut short, and cannot be read: {message}.") from None
 
 
-class _Chained(io.RawIOBase):
-    """Bytes that were read already, then the rest of their file."""
-
-    def __init__(self, start: bytes, rest: IO[bytes]) -> None:
-        self._start, self._rest = start, rest
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        some = self._start[: len(buffer)] or self._rest.read(len(buffer))
-        self._start = self._start[len(buffer) :]
-        buffer[: len(some)] = some
-        return len(some)
-
-
-def _open(path: str, name: str) -> AbstractContextManager[IO[bytes]]:
+def _open(path: str, name: str) -> AbstractContextManager[Any]:
     if path == "-":
         if sys.stdin is None:
             raise InputError("There is no standard input here: name a file.")
@@ -120,27 +101,15 @@ def _open(path: str, name: str) -> AbstractContextManager[IO[bytes]]:
     except PermissionError:
         raise InputError(f"{path!r} may not be read: permission denied.") from None
     except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or error
-        raise InputError(f"{name[:80]!r} cannot be opened: {said}.") from None
+        raise InputError(f"{name[:80]!r} cannot be opened: {getattr(error, 'strerror', None) or error}.") from None
 
 
 def _instead(path: str) -> str:
-    """Files of nearly the same name, to end a sentence."""
-    try:
-        found = near(
-            os.path.basename(path), (other.name for other in itertools.islice(Path(path).parent.iterdir(), 2000))
-        )
-    except OSError:
-        found = []
+    """Suggest files of nearly the same name, to end a sentence."""
+    found: list[str] = []
+    with suppress(OSError):
+        found = near(os.path.basename(path), os.listdir(os.path.dirname(path) or ".")[:2000])
     return f": did you mean {quoted(found)}?" if found else "."
-
-
-def _read_up_to(file: IO[bytes], size: int) -> bytes:
-    """So many bytes, or all there are: a pipe may give fewer at a time."""
-    parts = b""
-    while len(parts) < size and (some := file.read(size - len(parts))):
-        parts += some
-    return parts
 
 
 def _unzip(file: IO[bytes], name: str) -> IO[bytes]:

@@ -1,4 +1,4 @@
-"""Parquet, Arrow files and streams, Feather."""
+"""Parquet, and Arrow files (which Feather files are) and streams."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ArrowFile"]
 
 
 class ArrowFile(TableFile):
-    """Parquet, Arrow files and streams, Feather."""
+    """Parquet, and Arrow files (which Feather files are) and streams."""
 
     def __init__(self, source: ByteSource, kind: str) -> None:
         self.name, self.format, self._source = source.name, kind, source
@@ -42,8 +42,8 @@ class ArrowFile(TableFile):
                     yield _frame(self._pa.Table.from_batches([batch.slice(i, rows)]), copied)
 
     def _opened(self, columns: list[str] | None = None) -> tuple[Any, Callable[[int], Iterator[Any]]]:
-        """The schema, and a function that gives the batches of the columns."""
-        from pyarrow import feather, ipc, parquet
+        """Open the file: its schema, and a function that reads the columns in batches."""
+        from pyarrow import ipc, parquet
 
         file = self._file or self._pa.OSFile(self._source.path)
         file.seek(0)
@@ -52,9 +52,6 @@ class ArrowFile(TableFile):
             return table.schema_arrow, lambda rows: table.iter_batches(rows, columns=columns)
         start = file.read(6)
         file.seek(0)
-        if start.startswith(b"FEA1"):
-            whole = feather.read_table(file)
-            return whole.schema, lambda rows: iter(whole.select(columns or whole.column_names).to_batches())
         if start == b"ARROW1":
             reader = ipc.open_file(file)
             batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
@@ -64,14 +61,14 @@ class ArrowFile(TableFile):
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Whatever pyarrow says of a damaged file, as one sentence."""
+        """Turn whatever pyarrow says of a damaged file into one sentence."""
         try:
             yield
         except InputError:
             raise
         except (OSError, ValueError, TypeError, LookupError, OverflowError, self._pa.ArrowException) as error:
-            said = str(error).strip().split("\n")[0][:200].rstrip(".") or "no more bytes"
-            raise InputError(f"{self.name} is damaged or cut short, and cannot be read: {said}.") from None
+            message = str(error).strip().split("\n")[0][:200].rstrip(".") or "no more bytes"
+            raise InputError(f"{self.name} is damaged or cut short, and cannot be read: {message}.") from None
 
 
 def _frame(table: Any, copied: Container[str] = ()) -> pd.DataFrame:
@@ -84,7 +81,7 @@ def _frame(table: Any, copied: Container[str] = ()) -> pd.DataFrame:
 
 
 def _as_it_is(column: Any) -> Any:
-    """A column in its own type, gaps and all."""
+    """Keep a column in its own type, with its gaps."""
     from pyarrow import BaseExtensionType, types
 
     if isinstance(column.type, BaseExtensionType):
@@ -95,7 +92,7 @@ def _as_it_is(column: Any) -> Any:
 
 
 def _from_arrow(column: Any) -> Any:
-    """A column in NumPy's types where it has one; instants in UTC; gaps in whole numbers make them floats."""
+    """Turn a column into one of NumPy's types if it has one: instants in UTC, whole numbers with gaps as floats."""
     from pyarrow import float32, float64, string, types
 
     kind = column.type

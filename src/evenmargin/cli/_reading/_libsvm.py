@@ -8,10 +8,9 @@ import re
 from collections.abc import Iterable, Iterator, Set
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from ..._util.typing import MatrixLike, VectorLike
+from ..._util.typing import VectorLike
 from ._base import CELLS, ROWS, InputError, TableFile
 from ._bytes import CHUNK, ByteSource
 from ._lines import LONGEST, endless, utf8
@@ -25,7 +24,7 @@ _LIBSVM_LINE = re.compile(rb"\s*(?:%b(?:[ \t]+qid:\d+)?(?:[ \t]+\d+:%b)*\s*)?(?:
 
 
 class LibsvmFile(TableFile):
-    """A label and the values that are not zero: columns "label", "x1", "x2", …, after the numbers in the file."""
+    """A label and the values that are not zero: columns "label", "x1", "x2", …, by the numbers in the file."""
 
     format = "libsvm"
 
@@ -61,7 +60,7 @@ class LibsvmFile(TableFile):
         return [name for name in names if name != "label" and not _LIBSVM_NAME.fullmatch(name)]
 
     def _blocks(self) -> Iterator[tuple[Any, Any]]:
-        """Sparse rows and their labels, some at a time."""
+        """Read sparse rows and their labels, some at a time."""
         if self._file is None:
             chunks = self._source.chunks()
         else:
@@ -91,16 +90,12 @@ class LibsvmFile(TableFile):
             ) from None
 
 
-def _dense(X: MatrixLike, y: VectorLike, columns: list[str]) -> pd.DataFrame:
-    """Rows of a sparse matrix under the names asked for, as far as they are names of its kind."""
-    columns = [name for name in columns if name == "label" or _LIBSVM_NAME.fullmatch(name)]
-    out = np.zeros((len(columns), X.shape[0]))
-    by_column = X.tocsc()
-    for j, name in enumerate(columns):
-        place = -1 if name == "label" else int(name[1:])
-        if place < 0:
-            out[j] = y
-        elif place < X.shape[1]:
-            span = slice(by_column.indptr[place], by_column.indptr[place + 1])
-            out[j, by_column.indices[span]] = by_column.data[span]
-    return pd.DataFrame(out.T, columns=columns)
+def _dense(X: Any, y: VectorLike, columns: list[str]) -> pd.DataFrame:
+    """Make a table of rows of a sparse matrix, with the columns that are asked for and have names of its kind."""
+    names = [name for name in columns if _LIBSVM_NAME.fullmatch(name)]
+    places = [int(name[1:]) for name in names]
+    X.resize(X.shape[0], max([X.shape[1], *(place + 1 for place in places)]))
+    frame = pd.DataFrame(X.tocsc()[:, places].toarray(), columns=names)
+    if "label" in columns:
+        frame.insert(0, "label", y)
+    return frame[[name for name in columns if name in frame]]

@@ -1,4 +1,4 @@
-"""CSV and its kin."""
+"""CSV and other text with a separator: the header, how numbers are written, and pandas' reader."""
 
 from __future__ import annotations
 
@@ -6,28 +6,35 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Collection, Iterable, Iterator, Set
+from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from ..._tables.kinds import GAPS
 from ._base import InputError, TableFile, all_different
 from ._bytes import ByteSource
 from ._lines import blocks, read_header, utf8
-from ._numbers import Style
 
 __all__ = ["TextFile"]
 
-_PARSED = 4 << 20  # bytes of text that pandas gets at a time when reading in pieces
 _SLICE = 1 << 18  # bytes that pandas asks for at a time
 _GAPS = sorted(GAPS)
+
+_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:\.\d{3}){1,2}(?:,\d+)?")  # of four groups it may be an address
+
+# Decimals for sure: 1,5 and 0,037 and 1.037,5 but not 1,037; 1.5 and 0.037 but not 1.037.
+_SURE_COMMA = re.compile(r"(?![+-]?[1-9]\d{0,2},\d{3}$)[+-]?(?:\d+|[1-9]\d{0,2}(?:\.\d{3}){1,2}),\d+")
+_SURE_POINT = re.compile(r"(?![+-]?[1-9]\d{0,2}\.\d{3}$)[+-]?\d+\.\d+")
 
 # pandas 3.1 reads every float as Python does and deprecates the option that older ones need for it.
 _ROUND_TRIP = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 
 
 class TextFile(TableFile):
-    """CSV and its kin."""
+    """CSV, TSV and the like."""
 
     def __init__(self, source: ByteSource, encoding: str, separator: str | None) -> None:
         self.name, self._source, self._encoding = source.name, source, encoding
@@ -52,7 +59,7 @@ class TextFile(TableFile):
         return self._parse(_Feed(self._lines()), columns, words)
 
     def _pieces(self, rows: int, columns: list[str], words: Set[str], copied: Set[str]) -> Iterator[pd.DataFrame]:
-        for block in _gathered(self._lines(), rows):
+        for block in self._lines():
             frame = self._parse(_Feed([block]), columns, words, copied)
             yield from (frame.iloc[i : i + rows].reset_index(drop=True) for i in range(0, len(frame), rows))
 
@@ -96,13 +103,69 @@ class TextFile(TableFile):
         except pd.errors.EmptyDataError:
             self._no_rows()
         except (ValueError, OverflowError) as error:
-            said = str(error).strip().split("\n")[-1].rstrip(".")
-            raise InputError(f"{self.name} cannot be read: {said}.") from None
+            message = str(error).strip().split("\n")[-1].rstrip(".")
+            raise InputError(f"{self.name} cannot be read: {message}.") from None
         return self._style.with_points(frame, copied)
 
 
+class Style(NamedTuple):
+    """How numbers are written in a text file: 1234.5, 1234,5 or 1.234,5.
+
+    With commas for decimals a point can only stand between thousands, unless some
+    numbers have points for decimals, too.
+    """
+
+    decimal: str = "."
+    thousands: bool = False
+    example: str = "1,5"
+    sure: bool = False  # whether a number in the file tells
+
+    @classmethod
+    def of(cls, sample: bytes, separator: str) -> Style:
+        """Find the style of the first lines.
+
+        1,037 may be more than a thousand: where all numbers with commas are like it, commas are not taken for decimals.
+        """
+        if separator == ",":
+            return cls()
+        s = re.escape(separator.encode())
+        fields = re.findall(rb'(?<=[%b\n])"?([+-]?\d[\d.]*[.,]\d+)"?(?=[%b\n])' % (s, s), b"\n" + sample)
+        written = [field.decode() for field in fields]
+        commas = [one for one in written if _SURE_COMMA.fullmatch(one)]
+        points = [one for one in written if _SURE_POINT.fullmatch(one)]
+        if len(commas) > len(points):
+            return cls(",", not points, commas[0], sure=True)
+        return cls(sure=bool(points))
+
+    def notes(self, name: str) -> list[str]:
+        """Say what is assumed, if it is not the usual."""
+        if self.decimal == ".":
+            return []
+        between = ", and points between thousands" if self.thousands else ""
+        number = self.with_point(self.example)
+        return [f"Numbers in {name} are read with decimal commas{between}: {self.example} is {number}."]
+
+    def with_point(self, word: str) -> str:
+        """Write a number with a decimal point; other words stay as they are."""
+        if self.thousands and _THOUSANDS.fullmatch(word.strip()):
+            word = word.replace(".", "")
+        return word.replace(",", ".") if _COMMA.fullmatch(word.strip()) else word
+
+    def with_points(self, frame: pd.DataFrame, copied: Collection[str]) -> pd.DataFrame:
+        """Write numbers in columns of words with a decimal point, too: where all are numbers they were read so."""
+        if self.decimal == ".":
+            return frame
+        for name in frame.columns:
+            if name not in copied and frame[name].dtype.kind not in "biuf":
+                codes, words = pd.factorize(frame[name].astype(object))
+                plain = [self.with_point(word) if isinstance(word, str) else word for word in words]
+                if plain != list(words):
+                    frame[name] = np.array([*plain, np.nan], dtype=object)[codes]
+        return frame
+
+
 class _Feed:
-    """Blocks of lines as a file that pandas reads; what goes wrong in them is raised as it is."""
+    """A file of blocks of lines for pandas, which passes on the errors that are raised in them."""
 
     def __init__(self, blocks: Iterable[tuple[bytes, int]]) -> None:
         self._slices = (block[i : i + _SLICE] for block, _ in blocks for i in range(0, len(block), _SLICE))
@@ -114,22 +177,8 @@ class _Feed:
         return self._slices
 
 
-def _gathered(blocks: Iterable[tuple[bytes, int]], rows: int) -> Iterator[tuple[bytes, int]]:
-    """Blocks joined until they hold so many rows, or are large."""
-    parts: list[bytes] = []
-    total = size = 0
-    for block, count in blocks:
-        parts.append(block)
-        total, size = total + count, size + len(block)
-        if total >= rows or size >= _PARSED:
-            yield b"".join(parts), total
-            parts, total, size = [], 0, 0
-    if parts:
-        yield b"".join(parts), total
-
-
 def _separator(start: bytes) -> str:
-    """The sign between fields: the one that is often in the header, and as often in the next line."""
+    """Find the sign between fields: it is often in the header, and as often in the next line."""
     bare = re.sub(rb'"(?:[^"]|"")*+"', b"", start[: 1 << 20])
     first, second = ([line for line in bare.split(b"\n", 20)[:20] if line.strip()] + [b"", b""])[:2]
 
