@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 from .._tables.encoder import TableEncoder
 from .._util.files import check_place
-from .._util.typing import Array, Index, Mask
+from .._util.typing import Array, Index, Mask, RandomState
 from ..auto import EvenMarginClassifier
 from ..operating import Objective, choose_threshold, get_objective
 from ..operating.responses import METHODS, for_class, scores_for
@@ -58,7 +58,7 @@ class Peer:
     def installed(self) -> bool:
         return find_spec(self.home.split(".")[0]) is not None
 
-    def make(self, y: Mask, seed: int, jobs: int | None) -> Any:
+    def make(self, y: Mask, seed: RandomState, jobs: int | None) -> Any:
         options = dict(self.options)
         if "scale_pos_weight" in options:
             options["scale_pos_weight"] = float((~y).sum() / y.sum())
