@@ -72,11 +72,10 @@ class KernelTraining(Training):
 class KernelSVM(Machine[KernelTraining]):
     """A support vector machine with a kernel, for classes of unequal size.
 
-    Minimises 1/2 ‖f‖² + C Σ cost_i · loss(y_i (f(x_i) + b)) over the functions
-    f = Σ β_j K(x_j, ·), where the cost of a row is its class weight times its
-    density weight times its sample weight. The exact solvers reach the optimum
-    and say how close they are; a sample weight of 2 is the same as the row twice.
-    The machine keeps only its support vectors.
+    Minimises 1/2 ‖f‖² + C Σ cost_i · loss(y_i (f(x_i) + b)) over the functions f = Σ β_j K(x_j, ·), where the
+    cost of a row is its class weight times its density weight times its sample weight. The exact solvers
+    reach the optimum and say how close they are; a sample weight of 2 is the same as the row twice. The
+    machine keeps only its support vectors.
 
     Parameters
     ----------
@@ -111,10 +110,9 @@ class KernelSVM(Machine[KernelTraining]):
     stopping : None, "auc" or AUCHalting, default=None
         Halting on ROC-AUC, for "sgd".
     tol : float, default=1e-3
-        "smo" stops, as SVC does, when no pair of rows violates the conditions of
-        the optimum by more than tol (in units of the margin), and the duality gap
-        is below tol times the objective. "lbfgs" stops when the gap is below tol²
-        times the objective.
+        "smo" stops, as SVC does, when no pair of rows violates the conditions of the optimum by more than tol
+        (in units of the margin), and the duality gap is below tol times the objective. "lbfgs" stops when the
+        gap is below tol² times the objective.
     max_iter : int or None, default=None
         Budget in the solver's own unit: steps for "sgd", working sets for "smo".
     cache_size : float, default=200.0
@@ -128,9 +126,8 @@ class KernelSVM(Machine[KernelTraining]):
     verbose : int, default=0
         1 shows a progress bar.
     device : None, "cpu", "cuda" or "cuda:0", default=None
-        Where kernel values are computed. None: where X is, which for torch tensors on
-        a GPU is there. A precomputed or a callable kernel is taken to the CPU. GPUs need
-        the extra `torch`.
+        Where kernel values are computed. None: where X is, which for torch tensors on a GPU is there. A
+        precomputed or a callable kernel is taken to the CPU. GPUs need the extra `torch`.
 
     Attributes
     ----------
@@ -149,9 +146,8 @@ class KernelSVM(Machine[KernelTraining]):
     objective_ : float or ndarray of shape (n_classes,)
         NaN after "sgd" on many rows, where it would cost more than the fit.
     dual_gap_ : float or ndarray of shape (n_classes,)
-        Certified bound on objective_ − optimum; NaN where there is none: for
-        Blinex, for a kernel that is not positive definite (of a callable or a
-        precomputed one, 300 rows are looked at), and as above.
+        Certified bound on objective_ − optimum; NaN where there is none: for Blinex, for a kernel that is not
+        positive definite (of a callable or a precomputed one, 300 rows are looked at), and as above.
     n_iter_ : int
     status_ : Status or list of Status
     solver_ : str
@@ -161,19 +157,17 @@ class KernelSVM(Machine[KernelTraining]):
 
     Notes
     -----
-    Scores of a machine with more than 256 support vectors are computed in float32
-    where that changes the scores of some training rows by less than 7e-5 of the
-    largest, and in float64 otherwise.
+    Scores of a machine with more than 256 support vectors are computed in float32 where that changes the
+    scores of some training rows by less than 7e-5 of the largest, and in float64 otherwise.
 
     After a fit to a torch tensor on a GPU the arrays above are tensors there, and
     predictions are, too; `classes_` stays with NumPy, and so do labels that are text.
     Tensors on the CPU are taken for arrays unless scikit-learn's array API dispatch is
     on. A machine that is pickled or saved on a GPU can be loaded where there is none.
 
-    On a GPU "smo" and "sgd" take kernel values in float32 for more than 2 048 rows,
-    whatever the type of X: with an error of 5e-7 of themselves, for the RBF kernel times
-    1 + 2γ‖x‖². "smo" computes what it ends with again in float64, as on the CPU, so that
-    its optimum is as good. Scores are in float32 by the rule above.
+    On a GPU "smo" and "sgd" take kernel values in float32 for more than 2 048 rows, whatever the type of X:
+    with an error of 5e-7 of themselves, for the RBF kernel times 1 + 2γ‖x‖². "smo" computes what it ends with
+    again in float64, as on the CPU, so that its optimum is as good. Scores are in float32 by the rule above.
 
     Examples
     --------

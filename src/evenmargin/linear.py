@@ -44,25 +44,22 @@ def _can_stream(estimator: LinearSVM) -> bool:
 class LinearSVM(Machine[Training]):
     """A linear support vector machine for classes of unequal size.
 
-    Minimises 1/2 ‖w‖² + C Σ cost_i · loss(y_i (x_i·w + b)), where the cost of a
-    row is its class weight times its sample weight. The exact solvers, which
-    are the default on data that fits, reach the same optimum whichever is
-    chosen, and a sample weight of 2 is the same as the row twice.
+    Minimises 1/2 ‖w‖² + C Σ cost_i · loss(y_i (x_i·w + b)), where the cost of a row is its class weight times
+    its sample weight. The exact solvers, which are the default on data that fits, reach the same optimum
+    whichever is chosen, and a sample weight of 2 is the same as the row twice.
 
     Parameters
     ----------
     C : float, default=1.0
         Price of the losses against the margin.
     alpha : float or None, default=None
-        λ, as in `SGDClassifier`; if given it sets C = 1/(λ·n), n counting
-        sample weights.
+        λ, as in `SGDClassifier`; if given it sets C = 1/(λ·n), n counting sample weights.
     loss : {"hinge", "squared_hinge", "log", "blinex"} or a loss, default="hinge"
         scikit-learn's "log_loss" is another name for "log".
         A loss object sets its parameters: ``Blinex(a=1.5, b=0.5)``.
     class_weight : None, "balanced", "inverse", dict or callable, default=None
-        "balanced" gives both classes the same total cost; "inverse" is 1 over
-        the weight of the class. Both count sample weights. Of several classes,
-        each is balanced against the rest.
+        "balanced" gives both classes the same total cost; "inverse" is 1 over the weight of the class. Both
+        count sample weights. Of several classes, each is balanced against the rest.
     density : None, str, int or DensityWeights, default=None
         A further factor of the costs, from the density around each row: a scheme of
         `DensityWeights` by name or number, or such an object.
@@ -86,12 +83,10 @@ class LinearSVM(Machine[Training]):
         mini-batches for "nesterov", passes for "dual_cd". None: the solver's.
     random_state : int, RandomState or None, default=None
     warm_start : bool, default=False
-        Go on from the last fit: Pegasos with its count of steps, the exact
-        solvers of the hinge with their multipliers if the rows are as many, the
-        others with the coefficients.
+        Go on from the last fit: Pegasos with its count of steps, the exact solvers of the hinge with their
+        multipliers if the rows are as many, the others with the coefficients.
     n_jobs : int or None, default=None
-        Threads over the one-vs-rest problems of several classes. The answer
-        does not depend on it.
+        Threads over the one-vs-rest problems of several classes. The answer does not depend on it.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -112,8 +107,7 @@ class LinearSVM(Machine[Training]):
         The part of `coef_` that comes from rows of `classes_[1]`: of two classes, after an exact solver.
     solver_ : str
     history_ : list of dict
-        Objective, gap or ROC-AUC at each check; for several classes a list
-        of such lists.
+        Objective, gap or ROC-AUC at each check; for several classes a list of such lists.
     rounds_ : int
         After a fit on dask collections: how often it went over all rows to solve. The
         passes that read, survey and hold the table come on top.
@@ -176,10 +170,9 @@ class LinearSVM(Machine[Training]):
         Parameters
         ----------
         X : array-like, CSR matrix, torch tensor, dask array or dask frame of shape (n_samples, n_features)
-            C-contiguous float32 and float64 arrays are used as they are. Of a dask
-            collection only sums travel (`evenmargin.distributed`): hinge, squared
-            hinge and log by Newton's method, to the same optimum; by L-BFGS, in many
-            more rounds, where there are more than 2 000 columns.
+            C-contiguous float32 and float64 arrays are used as they are. Of a dask collection only sums
+            travel (`evenmargin.distributed`): hinge, squared hinge and log by Newton's method, to the same
+            optimum; by L-BFGS, in many more rounds, where there are more than 2 000 columns.
         y : array-like of shape (n_samples,)
             Two or more classes, numbers or strings.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -207,10 +200,9 @@ class LinearSVM(Machine[Training]):
 
         After `fit` it goes on from the fitted machine.
 
-        "balanced" and "inverse" class weights use the totals of all batches so
-        far. Where C is given and not alpha, the objective is that of all rows so
-        far. `sampling`, `stopping` and the options `average` and `change_tol` of
-        Pegasos do not apply.
+        "balanced" and "inverse" class weights use the totals of all batches so far. Where C is given and not
+        alpha, the objective is that of all rows so far. `sampling`, `stopping` and the options `average` and
+        `change_tol` of Pegasos do not apply.
 
         Parameters
         ----------

@@ -71,13 +71,11 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
         `n_components`. None, or a fit without y: regardless of class.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
-        Threads over tiles of rows; None or −1 takes all cores. The result does not
-        depend on it.
+        Threads over tiles of rows; None or −1 takes all cores. The result does not depend on it.
     device : None, "cpu", "cuda" or "cuda:0", default=None
-        Where to compute features. None: where X is, which is a GPU for a CUDA tensor;
-        its features are a tensor there. Landmarks are always drawn on the CPU and are the
-        same ones; features are the same up to rounding, and up to their signs where
-        gamma="scale" is rounded differently.
+        Where to compute features. None: where X is, which is a GPU for a CUDA tensor; its features are a
+        tensor there. Landmarks are always drawn on the CPU and are the same ones; features are the same up to
+        rounding, and up to their signs where gamma="scale" is rounded differently.
 
     Attributes
     ----------

@@ -176,9 +176,8 @@ def _tile(kernel: DeviceKernel, left: Tensor, right: Tensor, room: Tensor) -> An
 def over_tiles(A: DevicePoints, B: DevicePoints, task: Callable[[slice, slice, Tensor], None]) -> None:
     """Call task(rows, columns, room) for every tile, columns within rows, where `room` is memory for the tile.
 
-    A tile that memory is too short for is done in halves, and so are those after
-    it. Rows are halved, not columns, so that sums keep their order. A task that
-    fails must have changed nothing: it adds to its result last.
+    A tile that memory is too short for is done in halves, and so are those after it. Rows are halved, not columns, so
+    that sums keep their order. A task that fails must have changed nothing: it adds to its result last.
     """
     library = torch()
     limit = min(TILE, max(LEAST, free_memory(A.device) // 4 // A.dtype.itemsize))
@@ -218,9 +217,8 @@ def over_tiles(A: DevicePoints, B: DevicePoints, task: Callable[[slice, slice, T
 def _columns(rows: int, columns: int, width: int, limit: int) -> int:
     """Columns of a tile: near square, or longer where there are few rows.
 
-    Sums are rounded once a tile, so their last bits depend on this number, and it
-    not on free memory. Only where that is short of the right side of a tile, a copy of
-    so many prepared rows, are there fewer.
+    Sums are rounded once a tile, so their last bits depend on this number, and it not on free memory. Only where that
+    is short of the right side of a tile, a copy of so many prepared rows, are there fewer.
     """
     wanted = max(1 << (TILE.bit_length() // 2), TILE // max(rows, 1))
     return max(1, min(columns, wanted, limit // width))

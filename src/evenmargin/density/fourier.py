@@ -115,8 +115,7 @@ def _angles(X: MatrixLike, centre: Array | None, waves: Floats, rows: slice) -> 
 def fourier_on_device(X: arrays.Rows, centre: Any, waves: Floats, codes: Index, share: Array) -> tuple[Array, Array]:
     """`fourier_on_host` on a device.
 
-    Angles are tiles of the linear kernel between rows and frequencies; sums over
-    tiles are in float64.
+    Angles are tiles of the linear kernel between rows and frequencies; sums over tiles are in float64.
     """
     classes, count = int(codes.max()) + 1, waves.shape[1]
     angles = _Angles(X, centre, waves)

@@ -47,10 +47,9 @@ __all__ = ["DensityWeights", "density_weights", "fit_in_memory", "precision_for"
 class DensityWeights(Portable):
     """Sample weights from the density around each row (generalized weighted loss, GWL).
 
-    s_i = Σ_j exp(−γ‖x_i − x_j‖²) is large where many rows are close together. The
-    weights are a function of it, for any estimator whose `fit` takes `sample_weight`.
-    They multiply C there: without `normalize`, s reaches n and s² reaches n², so
-    that C must be chosen separately for each scheme.
+    s_i = Σ_j exp(−γ‖x_i − x_j‖²) is large where many rows are close together. The weights are a function of
+    it, for any estimator whose `fit` takes `sample_weight`. They multiply C there: without `normalize`, s
+    reaches n and s² reaches n², so that C must be chosen separately for each scheme.
 
     Parameters
     ----------
@@ -69,16 +68,13 @@ class DensityWeights(Portable):
 
         1 to 3 emphasise rows in dense regions, 4 to 6 isolated rows.
     gamma : float, "scale" or "auto", default="scale"
-        γ, as in `SVC`: "scale" is 1/(d · variance of all entries), counting
-        sample weights, "auto" 1/d.
+        γ, as in `SVC`: "scale" is 1/(d · variance of all entries), counting sample weights, "auto" 1/d.
     normalize : {"mean"} or None, default=None
-        "mean": divided by their mean, counting sample weights. None: not
-        normalized, as in the paper.
+        "mean": divided by their mean, counting sample weights. None: not normalized, as in the paper.
     method : {"exact", "fourier"}, default="exact"
-        "exact": all n²/2 kernel values, computed in tiles that are not kept.
-        "fourier": random Fourier features, in a time of n · n_components. The
-        standard error of s_i/n is at most √(1/(2 · n_components)), and about
-        √(s̄/(2 · n_components · n)), s̄ the mean of s, where few rows are near;
+        "exact": all n²/2 kernel values, computed in tiles that are not kept. "fourier": random Fourier
+        features, in a time of n · n_components. The standard error of s_i/n is at most √(1/(2 ·
+        n_components)), and about √(s̄/(2 · n_components · n)), s̄ the mean of s, where few rows are near;
         `density_error_` is the measured one of s_i. s_i cannot be below 1, as j = i
         counts, and is cut there (at the row's sample weight, if there is one). So
         this works well in dense regions and says little about isolated rows.
@@ -94,10 +90,9 @@ class DensityWeights(Portable):
     Attributes
     ----------
     weights_ : ndarray of shape (n_samples,)
-        The weights, without `sample_weight`: multiply by it if there is one. After a
-        fit to a dask array, this and the next two are lazy arrays with its chunks,
-        after a fit to a dask frame, series with its index. An estimator that holds
-        these cannot be saved: save the computed values.
+        The weights, without `sample_weight`: multiply by it if there is one. After a fit to a dask array,
+        this and the next two are lazy arrays with its chunks, after a fit to a dask frame, series with its
+        index. An estimator that holds these cannot be saved: save the computed values.
     density_ : ndarray of shape (n_samples,)
         s_i, or for "same_class" sy_i before the cut; absent for "random".
     density_error_ : ndarray of shape (n_samples,)
@@ -113,19 +108,17 @@ class DensityWeights(Portable):
     and accurate to about six digits, unless γ‖x‖² is so large that digits would be lost.
     The result is the same for any number of threads.
 
-    On a GPU densities are computed in float32 for rows of either type. The relative
-    error of s_i is at most 1e-5, tested against float64 on standardised columns with
-    gamma="scale". It grows with γ‖x‖², measured from the mean row, to 4e-4 at 800; beyond
-    that, everything is in float64. The memory needed there is X, a copy of X in float32,
-    and tiles of 64 MB. The fused kernel for CUDA takes a second such copy in place of tiles,
-    and some 30 bytes for each row.
+    On a GPU densities are computed in float32 for rows of either type. The relative error of s_i is at most
+    1e-5, tested against float64 on standardised columns with gamma="scale". It grows with γ‖x‖², measured
+    from the mean row, to 4e-4 at 800; beyond that, everything is in float64. The memory needed there is X, a
+    copy of X in float32, and tiles of 64 MB. The fused kernel for CUDA takes a second such copy in place of
+    tiles, and some 30 bytes for each row.
 
     References
     ----------
     Filippo Portera, "A Generalized Weighted Loss for SVC and MLP".
 
-    Ali Rahimi and Benjamin Recht, "Random Features for Large-Scale Kernel
-    Machines", for method="fourier".
+    Ali Rahimi and Benjamin Recht, "Random Features for Large-Scale Kernel Machines", for method="fourier".
 
     Examples
     --------
@@ -175,9 +168,8 @@ class DensityWeights(Portable):
         Parameters
         ----------
         X : array-like, CSR matrix, tensor, dask array or dask frame of shape (n_samples, n_features)
-            Dask collections need method="fourier". Their weights are those of a fit in
-            memory with the same `random_state`, up to rounding, except for
-            scheme="random", which draws different ones.
+            Dask collections need method="fourier". Their weights are those of a fit in memory with the same
+            `random_state`, up to rounding, except for scheme="random", which draws different ones.
         y : array-like of shape (n_samples,), default=None
             Classes, two or more, for scheme="same_class"; ignored otherwise.
         sample_weight : array-like of shape (n_samples,), default=None

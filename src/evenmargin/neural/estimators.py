@@ -1,15 +1,13 @@
 """Multilayer perceptrons whose loss is weighted by the density around each row.
 
-Filippo Portera, "A Generalized Weighted Loss for SVC and MLP", section IV. With a
-weight w_i for each of n rows, w̄ their mean, a network f with the matrices W_l is
-trained on
+Filippo Portera, "A Generalized Weighted Loss for SVC and MLP", section IV. With a weight w_i for each of n
+rows, w̄ their mean, a network f with the matrices W_l is trained on
 
     1/n Σ_i w_i/w̄ · loss(f(x_i), y_i) + alpha/2 Σ_l ‖W_l‖²
 
-by Adam, a batch of rows at a time; a batch takes its own mean in place of 1/n Σ.
-w̄ is that of all training rows. Unnormalised weights would act as a learning rate
-(the paper's s² reaches n²), and dividing by the weights of each batch would make
-the weight of a row depend on its neighbours in the batch.
+by Adam, a batch of rows at a time; a batch takes its own mean in place of 1/n Σ. w̄ is that of all training
+rows. Unnormalised weights would act as a learning rate (the paper's s² reaches n²), and dividing by the
+weights of each batch would make the weight of a row depend on its neighbours in the batch.
 """
 
 from __future__ import annotations
@@ -60,11 +58,10 @@ class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
     loss : {"absolute_error", "squared_error"}, default="absolute_error"
         |f − y|, as in the paper, or (f − y)².
     density : None, str, int or DensityWeights, default=None
-        A factor of the weights from the density around each training row: a scheme
-        of `DensityWeights` by name or number, or such an object, as in `KernelSVM`.
-        Densities are those of the rows as the network gets them, standardised
-        unless `standardize` is False, so that no column counts more for its unit.
-        For densities of something else, compute them before and give them as
+        A factor of the weights from the density around each training row: a scheme of `DensityWeights` by
+        name or number, or such an object, as in `KernelSVM`. Densities are those of the rows as the network
+        gets them, standardised unless `standardize` is False, so that no column counts more for its unit. For
+        densities of something else, compute them before and give them as
         `sample_weight`. "same_class" is for classifiers.
     alpha : float, default=1e-4
         Price of the squared entries of the matrices, not of the intercepts. It is
@@ -76,29 +73,25 @@ class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
     max_epochs : int, default=200
         Passes over the rows at most.
     early_stopping : bool, default=False
-        Hold out `validation_fraction` of the rows, watch their loss, and keep the
-        network of the epoch in which it was lowest. Their weights there are the
-        sample weights (and class weights) without the density, which is a means of
-        training and not what errors cost. False: the loss of the training rows is
-        watched, and the last network kept.
+        Hold out `validation_fraction` of the rows, watch their loss, and keep the network of the epoch in
+        which it was lowest. Their weights there are the sample weights (and class weights) without the
+        density, which is a means of training and not what errors cost. False: the loss of the training rows
+        is watched, and the last network kept.
     validation_fraction : float, default=0.1
     n_iter_no_change : int or None, default=10
-        Stop after as many epochs in which the loss watched did not fall by `tol`;
-        None: never.
+        Stop after as many epochs in which the loss watched did not fall by `tol`; None: never.
     tol : float, default=1e-4
         Of the loss as the network sees it, with a standardised target.
     standardize : bool, default=True
-        Centre and scale the columns and the target by the weighted mean and
-        deviation of the training rows; columns of a sparse X are scaled only. The
-        paper does not say whether it did.
+        Centre and scale the columns and the target by the weighted mean and deviation of the training rows;
+        columns of a sparse X are scaled only. The paper does not say whether it did.
     device : str, default="auto"
         Where to train: "auto" is "cuda" where torch finds one, otherwise "cpu".
     random_state : int, RandomState or None, default=None
-        For the start, the order of the rows, those held out, and a density that
-        needs it. The same number gives the same network on the same CPU; one of more
-        than 2·10⁷ products of numbers a batch also needs the same number of torch's
-        threads, as smaller ones are trained on one. torch's own random state is not
-        touched.
+        For the start, the order of the rows, those held out, and a density that needs it. The same number
+        gives the same network on the same CPU; one of more than 2·10⁷ products of numbers a batch also needs
+        the same number of torch's threads, as smaller ones are trained on one. torch's own random state is
+        not touched.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -223,10 +216,9 @@ class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
 class DensityWeightedMLPClassifier(ClassifierMixin, DensityWeightedMLP):
     """A multilayer perceptron for classes, with a loss weighted by the density around each row.
 
-    Minimises the weighted mean of the log loss, with a logistic output for two
-    classes and a softmax for more. The weight of a row is its class weight times
-    its density weight times its sample weight, divided by their mean: only the
-    ratios of weights matter. Rows of weight 0 are left out first.
+    Minimises the weighted mean of the log loss, with a logistic output for two classes and a softmax for
+    more. The weight of a row is its class weight times its density weight times its sample weight, divided by
+    their mean: only the ratios of weights matter. Rows of weight 0 are left out first.
 
     `fit` needs torch (``pip install "evenmargin[torch]"``); predicting does not.
 
