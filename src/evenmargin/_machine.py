@@ -27,16 +27,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 
 from ._device.arrays import to_host
-from ._input.checks import (
-    ConvergenceWarning,
-    Interval,
-    StrOptions,
-    available_if,
-    drop_weightless,
-    seed_from,
-    validate_aside,
-    validate_training,
-)
+from ._input import checks
+from ._input.checks import ConvergenceWarning, Interval, StrOptions
 from ._input.collections import is_dask, refuse_dask
 from ._input.entry import Portable, kind_of
 from ._util.progress import Report, progress_bars
@@ -177,11 +169,11 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
 
     def _enter_rows(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> Training:
         """Check the rows, and leave out those of weight 0 or density 0."""
-        X, y, weight, classes = validate_training(self, X, y, sample_weight)
+        X, y, weight, classes = checks.validate_training(self, X, y, sample_weight)
         self._warn_if_reversed()
-        index, y, weight, classes = drop_weightless(np.arange(y.size), y, weight, classes)
+        index, y, weight, classes = checks.drop_weightless(np.arange(y.size), y, weight, classes)
         X = self._take_rows(X, index)
-        seed = seed_from(self.random_state)
+        seed = checks.seed_from(self.random_state)
         density = density_weights(self.density, X, y, weight, seed)
         if density is not None:
             kept = np.flatnonzero(density)
@@ -263,7 +255,7 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
         rule = AUCHalting() if self.stopping == "auc" else self.stopping
         if rule is None or rule.validation is None:
             return rule
-        X, y = validate_aside(self, rule.validation, classes, like)
+        X, y = checks.validate_aside(self, rule.validation, classes, like)
         labels = np.where(y == classes[which], sign, -sign)
         if np.unique(labels).size < 2:
             raise ValueError("stopping: the rows set aside for ROC-AUC must hold both classes.")
@@ -349,7 +341,7 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
         chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return kind_of(X).give(np.asarray(self.classes_[chosen]))
 
-    @available_if(_has_probabilities)
+    @checks.available_if(_has_probabilities)
     @by_blocks
     def predict_proba(self, X: MatrixLike) -> Floats:
         """Probabilities of the log loss, under the class weights it was fitted with.
@@ -372,7 +364,7 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
         total = each.sum(axis=1, keepdims=True)
         return give(np.asarray(np.where(total > 0, each / np.where(total > 0, total, 1), 1 / each.shape[1])))
 
-    @available_if(_has_probabilities)
+    @checks.available_if(_has_probabilities)
     @by_blocks
     def predict_log_proba(self, X: MatrixLike) -> Floats:
         """Logarithms of `predict_proba`.

@@ -12,15 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._device.arrays import Home, Rows, is_tensor, to_host
-from ._input.checks import (
-    Interval,
-    StrOptions,
-    check_is_fitted,
-    check_same_kind,
-    fit_context,
-    store_parameters,
-    validate_rows,
-)
+from ._input import checks
+from ._input.checks import Interval, StrOptions
 from ._input.entry import enter, stored_like_input
 from ._machine import Machine, TaskProblem, Training, by_blocks, same_classes
 from ._util.progress import Report
@@ -223,9 +216,9 @@ class KernelSVM(Machine[KernelTraining]):
         verbose: int = 0,
         device: str | None = None,
     ) -> None:
-        store_parameters(self, locals())
+        checks.store_parameters(self, locals())
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @checks.fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> KernelSVM:
         """Fit the machine.
 
@@ -294,7 +287,7 @@ class KernelSVM(Machine[KernelTraining]):
         positive, negative : ndarray of shape (n_samples,)
         intercept : float
         """
-        check_is_fitted(self)
+        checks.check_is_fitted(self)
         if self.classes_.size > 2:
             raise ValueError(f"The score can be split for two classes, and these are {self.classes_.size}.")
         beta = to_host(self.dual_coef_)[0]
@@ -303,8 +296,8 @@ class KernelSVM(Machine[KernelTraining]):
         return parts[:, 0], parts[:, 1], float(self.intercept_[0])
 
     def _check_kind(self, X: MatrixLike, method: str) -> None:
-        check_is_fitted(self)
-        check_same_kind(self, X, "dual_coef_", method)
+        checks.check_is_fitted(self)
+        checks.check_same_kind(self, X, "dual_coef_", method)
 
     def _enter(self, X: MatrixLike) -> tuple[Any, Home]:
         """Rows to predict, on the device where that is done, and the kind of array that they were."""
@@ -312,7 +305,7 @@ class KernelSVM(Machine[KernelTraining]):
         if device is None and is_tensor(vectors):
             device = vectors.device
         X, home = enter(X, device, isinstance(self.kernel_, Precomputed | Function))
-        return validate_rows(self, X), home
+        return checks.validate_rows(self, X), home
 
     def _kernel_sums(self, X: MatrixLike, V: Array) -> Array:
         """K(X, support vectors) · V."""

@@ -8,16 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._input.checks import (
-    available_if,
-    check_is_fitted,
-    fit_context,
-    remember_columns,
-    seed_from,
-    store_parameters,
-    validate_rows,
-    validate_training,
-)
+from ._input import checks
 from ._input.collections import is_dask
 from ._input.entry import enter
 from ._machine import Machine, TaskProblem, Training, by_blocks, same_classes
@@ -161,9 +152,9 @@ class LinearSVM(Machine[Training]):
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        store_parameters(self, locals())
+        checks.store_parameters(self, locals())
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @checks.fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> LinearSVM:
         """Fit the machine.
 
@@ -191,8 +182,8 @@ class LinearSVM(Machine[Training]):
         self._warn_unless_converged(outcome, float(self.tol))
         return self
 
-    @available_if(_can_stream)
-    @fit_context(prefer_skip_nested_validation=True)
+    @checks.available_if(_can_stream)
+    @checks.fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
         self, X: MatrixLike, y: VectorLike, classes: VectorLike = None, sample_weight: VectorLike = None
     ) -> LinearSVM:
@@ -234,9 +225,9 @@ class LinearSVM(Machine[Training]):
         -------
         ndarray or tensor of shape (n_samples,) or (n_samples, n_classes)
         """
-        check_is_fitted(self)
+        checks.check_is_fitted(self)
         X, home = enter(X, plain=True)
-        X = validate_rows(self, X)
+        X = checks.validate_rows(self, X)
         with np.errstate(over="ignore", invalid="ignore"):
             scores = np.asarray(X @ self.coef_.T) + self.intercept_
         if np.isnan(scores).any():
@@ -257,13 +248,13 @@ class LinearSVM(Machine[Training]):
         positive, negative : ndarray of shape (n_samples,)
         intercept : float
         """
-        check_is_fitted(self)
+        checks.check_is_fitted(self)
         if self.positive_coef_ is None:
             raise ValueError(
                 f"This LinearSVM has no dual to split (two classes and an exact solver have one; this is "
                 f"{self.solver_!r} with {self.classes_.size} classes): use method='threshold', or another solver."
             )
-        X = validate_rows(self, X)
+        X = checks.validate_rows(self, X)
         positive = np.asarray(X @ self.positive_coef_.astype(X.dtype, copy=False))
         return positive, np.asarray(X @ self.coef_[0]) - positive, float(self.intercept_[0])
 
@@ -276,7 +267,7 @@ class LinearSVM(Machine[Training]):
         if is_dask(X):
             raise ValueError("partial_fit takes a batch that is in memory: give dask collections to fit.")
         before = getattr(self, "_progress", None)
-        X, y, weight, seen = validate_training(self, X, y, sample_weight, reset=before is None)
+        X, y, weight, seen = checks.validate_training(self, X, y, sample_weight, reset=before is None)
         known = self._known_classes(classes)
         unknown = np.setdiff1d(seen, known)
         if unknown.size:
@@ -284,7 +275,7 @@ class LinearSVM(Machine[Training]):
         index = np.flatnonzero(weight > 0)
         X, y, weight = self._take_rows(X, index), y[index], weight[index]
         totals, rows = np.array([weight[y == label].sum() for label in known]), y.size
-        seed = seed_from(self.random_state) if before is None else before.seed
+        seed = checks.seed_from(self.random_state) if before is None else before.seed
         if before is not None:
             totals, rows = before.totals + totals, before.rows + rows
         return Training(X, y, weight, known, seed, index, before=before, totals=totals, rows=rows)
@@ -364,7 +355,7 @@ class LinearSVM(Machine[Training]):
         from .distributed import fit_linear
 
         found = fit_linear(self, X, y, sample_weight, self._resumed)
-        remember_columns(self, *found.columns)
+        checks.remember_columns(self, *found.columns)
         self._store(found.outcome)
         self.rounds_ = found.rounds
         if found.interrupted is not None:  # by the cluster or the user; what was reached is kept

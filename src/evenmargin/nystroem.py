@@ -24,18 +24,8 @@ from scipy.sparse import issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ._device import arrays, products
-from ._input.checks import (
-    Interval,
-    StrOptions,
-    check_is_fitted,
-    check_same_kind,
-    fit_context,
-    remember_columns,
-    seed_from,
-    store_parameters,
-    validate_rows,
-    validate_training,
-)
+from ._input import checks
+from ._input.checks import Interval, StrOptions
 from ._input.collections import is_dask
 from ._input.entry import Portable, enter, stored_like_input
 from ._util.threads import Workers, count_threads, one_blas_thread
@@ -142,9 +132,9 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
         n_jobs: int | None = None,
         device: str | None = None,
     ) -> None:
-        store_parameters(self, locals())
+        checks.store_parameters(self, locals())
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @checks.fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike = None, sample_weight: VectorLike = None) -> StratifiedNystroem:
         """Draw the landmarks.
 
@@ -173,7 +163,7 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
         X, home = enter(X, self.device, plain=isinstance(kernel, Precomputed | Function))
         shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
         labels = np.zeros(shape[:1] or (1,), np.int8) if blind else y
-        X, labels, weight, classes = validate_training(self, X, labels, sample_weight)
+        X, labels, weight, classes = checks.validate_training(self, X, labels, sample_weight)
         if not weight.any():
             raise ValueError("All sample weights are zero: no row is left to be a landmark.")
         kernel = kernel.settled(X, weight)
@@ -199,14 +189,14 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
             In float32 if X is; a tensor on its device, if X is one. For a dask array a
             lazy array with its chunks, for a dask frame a frame with its index.
         """
-        check_is_fitted(self)
+        checks.check_is_fitted(self)
         if is_dask(X):
             from .distributed import transform_nystroem
 
             return transform_nystroem(self, X)
-        check_same_kind(self, X, "normalization_", "transform")
+        checks.check_same_kind(self, X, "normalization_", "transform")
         X, home = enter(X, self._place, plain=isinstance(self.kernel_, Precomputed | Function))
-        X = validate_rows(self, X)
+        X = checks.validate_rows(self, X)
         features = self._features_on_device(X, home) if isinstance(X, arrays.Rows) else self._features(X)
         return home.give(features)
 
@@ -217,7 +207,7 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
         found = fit_nystroem(self, X, y, sample_weight, partial(self._counts, blind=y is None))
         self.kernel_, self.component_indices_, self.components_ = found.kernel, found.indices, found.components
         self.normalization_ = self._normalization(found.dtype)
-        remember_columns(self, *found.columns)
+        checks.remember_columns(self, *found.columns)
         return self
 
     @property
@@ -284,7 +274,7 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
         totals = np.asarray(np.bincount(codes, weights=weight, minlength=classes.size), dtype=np.float64)
         counts = self._counts(sizes, totals / weight.sum(), classes, blind)
         with np.errstate(divide="ignore", over="ignore"):
-            clock = np.random.default_rng(seed_from(self.random_state)).standard_exponential(codes.size) / weight
+            clock = np.random.default_rng(checks.seed_from(self.random_state)).standard_exponential(codes.size) / weight
         drawn = []  # of each class the rows whose exponential clocks ring first
         for k, count in enumerate(counts):
             rows = np.flatnonzero((codes == k) & (weight > 0))

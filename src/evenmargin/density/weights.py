@@ -22,17 +22,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from .._device import arrays, products
-from .._input.checks import (
-    Interval,
-    StrOptions,
-    fit_context,
-    num_samples,
-    remember_columns,
-    seed_from,
-    store_parameters,
-    validate_parameters,
-    validate_training,
-)
+from .._input import checks
+from .._input.checks import Interval, StrOptions
 from .._input.collections import is_dask
 from .._input.entry import Portable, enter, stored_like_input
 from .._util.typing import Array, Index, MatrixLike, VectorLike
@@ -159,9 +150,9 @@ class DensityWeights(Portable):
         random_state: int | np.random.RandomState | None = None,
         device: str | None = None,
     ) -> None:
-        store_parameters(self, locals())
+        checks.store_parameters(self, locals())
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @checks.fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike = None, sample_weight: VectorLike = None) -> DensityWeights:
         """Compute the weights of the rows of X.
 
@@ -201,8 +192,8 @@ class DensityWeights(Portable):
         signed = scheme == "same_class"
         if signed and y is None:
             raise ValueError("scheme='same_class' needs the classes of the rows: call fit(X, y).")
-        labels = y if signed else np.zeros(num_samples(X), np.int8)  # one class: all signs are +
-        X, labels, weight, classes = validate_training(self, X, labels, sample_weight)
+        labels = y if signed else np.zeros(checks.num_samples(X), np.int8)  # one class: all signs are +
+        X, labels, weight, classes = checks.validate_training(self, X, labels, sample_weight)
         if not weight.any():
             raise ValueError("All sample weights are zero: no row is left to compute a density for.")
         for name in ("density_", "density_error_"):  # of an earlier fit
@@ -210,7 +201,7 @@ class DensityWeights(Portable):
         kernel: Any = RBF(self.gamma).settled(X, weight)
         self.gamma_ = kernel.gamma
         if scheme == "random":
-            found = 1.0 + np.random.default_rng(seed_from(self.random_state)).random(X.shape[0])
+            found = 1.0 + np.random.default_rng(checks.seed_from(self.random_state)).random(X.shape[0])
         else:
             self.density_ = self._density(kernel, X, np.searchsorted(classes, labels), weight)
             found = scheme_weights(self.density_, scheme, weight)
@@ -230,7 +221,7 @@ class DensityWeights(Portable):
         self.gamma_, self.weights_ = found.gamma, found.weights
         if found.density is not None:
             self.density_, self.density_error_ = found.density, found.error
-        remember_columns(self, *found.columns)
+        checks.remember_columns(self, *found.columns)
         return found.gone
 
     def fit_weights(self, X: MatrixLike, y: VectorLike = None, sample_weight: VectorLike = None) -> Array:
@@ -261,7 +252,7 @@ class DensityWeights(Portable):
         largest = weight.max()
         share = weight / largest
         if self.method == "fourier":
-            waves = draw_waves(kernel, X.shape[1], int(self.n_components), seed_from(self.random_state), dtype)
+            waves = draw_waves(kernel, X.shape[1], int(self.n_components), checks.seed_from(self.random_state), dtype)
             approximate = fourier_on_device if on_device else fourier_on_host
             sums, errors = approximate(X, centre, waves, codes, share)
             self.density_error_ = largest * errors
@@ -293,7 +284,7 @@ def density_weights(
     if isinstance(density, bool):
         raise ValueError(f"density={density} is not an option: give None, or a scheme of DensityWeights.")
     rule = clone(density) if isinstance(density, DensityWeights) else DensityWeights(density)
-    validate_parameters(rule)
+    checks.validate_parameters(rule)
     if rule.random_state is None:
         rule.random_state = seed
     if rule.scheme in ("same_class", 7) and not classes:

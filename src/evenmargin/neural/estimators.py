@@ -23,14 +23,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from .._input.checks import (
-    StrOptions,
-    drop_weightless,
-    fit_context,
-    num_samples,
-    store_parameters,
-    validate_training,
-)
+from .._input import checks
+from .._input.checks import StrOptions
 from .._util.typing import Array, Index, MatrixLike, RandomState, VectorLike
 from ..density import DensityWeights
 from ..weights import row_costs
@@ -154,9 +148,9 @@ class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
         random_state: RandomState = None,
         verbose: int = 0,
     ) -> None:
-        store_parameters(self, locals())
+        checks.store_parameters(self, locals())
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @checks.fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> DensityWeightedMLPRegressor:
         """Train the network.
 
@@ -172,7 +166,7 @@ class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        X, _, weight, _ = validate_training(self, X, np.zeros(num_samples(X), np.int8), sample_weight)
+        X, _, weight, _ = checks.validate_training(self, X, np.zeros(checks.num_samples(X), np.int8), sample_weight)
         y = _numbers(y, X)
         kept = weight > 0
         if not kept.any():
@@ -297,9 +291,9 @@ class DensityWeightedMLPClassifier(ClassifierMixin, DensityWeightedMLP):
         random_state: RandomState = None,
         verbose: int = 0,
     ) -> None:
-        store_parameters(self, locals())
+        checks.store_parameters(self, locals())
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @checks.fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> DensityWeightedMLPClassifier:
         """Train the network.
 
@@ -314,8 +308,8 @@ class DensityWeightedMLPClassifier(ClassifierMixin, DensityWeightedMLP):
         -------
         self
         """
-        X, y, weight, classes = validate_training(self, X, y, sample_weight)
-        X, y, weight, classes = drop_weightless(X, y, weight, classes)
+        X, y, weight, classes = checks.validate_training(self, X, y, sample_weight)
+        X, y, weight, classes = checks.drop_weightless(X, y, weight, classes)
         codes: NDArray[Any] = np.asarray(np.searchsorted(classes, y))
         split = self._split(y, stratify=True)
         if classes.size == 2:
