@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import kernels
 from ._device.arrays import Home, Rows, is_tensor, to_host
 from ._input import checks
 from ._input.checks import Interval, StrOptions
@@ -20,21 +21,7 @@ from ._util.progress import Report
 from ._util.threads import Workers, count_threads
 from ._util.typing import Array, ClassWeight, Floats, Index, MatrixLike, RandomState, VectorLike
 from .density import DensityWeights
-from .kernels import (
-    RBF,
-    Exponential,
-    Function,
-    Kernel,
-    Laplacian,
-    Linear,
-    Poly,
-    Precomputed,
-    centre_of,
-    get_kernel,
-    kernel_dot,
-    kernel_matrix,
-    reach,
-)
+from .kernels import Kernel, Linear, Precomputed
 from .kernels.checks import check_digits, check_precomputed, is_definite
 from .losses import get_loss
 from .problem import KernelProblem, Problem, Solution
@@ -51,6 +38,8 @@ __all__ = ["KernelSVM"]
 _FEW = 256
 # The error of scores in float32 on some training rows, in units of the largest, up to which float32 is used.
 _ERROR = 7e-5
+# Kernels whose scores may be computed in float32.
+_SINGLE = kernels.RBF | kernels.Exponential | kernels.Laplacian | kernels.Linear | kernels.Poly
 
 
 @dataclass(frozen=True)
@@ -304,7 +293,7 @@ class KernelSVM(Machine[KernelTraining]):
         device, vectors = self.device, self.support_vectors_
         if device is None and is_tensor(vectors):
             device = vectors.device
-        X, home = enter(X, device, isinstance(self.kernel_, Precomputed | Function))
+        X, home = enter(X, device, isinstance(self.kernel_, Precomputed | kernels.Function))
         return checks.validate_rows(self, X), home
 
     def _kernel_sums(self, X: MatrixLike, V: Array) -> Array:
@@ -317,13 +306,13 @@ class KernelSVM(Machine[KernelTraining]):
         dtype = np.float32 if self._single else np.float64
         small = X.shape[0] * V.shape[0] < 1_000_000
         with Workers(1 if small else count_threads(self.n_jobs)) as workers:
-            return kernel_dot(self.kernel_, X, vectors, V, dtype=dtype, shift=self._shift, workers=workers)
+            return kernels.kernel_dot(self.kernel_, X, vectors, V, dtype=dtype, shift=self._shift, workers=workers)
 
     # --- hooks of the fit ---
 
     def _enter_training(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> KernelTraining:
-        kernel = get_kernel(self.kernel, self.gamma, self.degree, self.coef0)
-        X, home = enter(X, self.device, isinstance(kernel, Precomputed | Function))
+        kernel = kernels.get_kernel(self.kernel, self.gamma, self.degree, self.coef0)
+        X, home = enter(X, self.device, isinstance(kernel, Precomputed | kernels.Function))
         if self.density is not None and self._pairwise:
             raise ValueError("density needs the rows themselves: with kernel='precomputed' give sample_weight.")
         rows = self._enter_rows(X, y, sample_weight)
@@ -417,13 +406,13 @@ class KernelSVM(Machine[KernelTraining]):
         """Find out by a trial whether scores may be computed in float32, and around which number kernel values lie."""
         self._shift, self._single = 0.0, False
         vectors = self.support_vectors_
-        if vectors.shape[0] <= _FEW or not isinstance(self.kernel_, RBF | Exponential | Laplacian | Linear | Poly):
+        if vectors.shape[0] <= _FEW or not isinstance(self.kernel_, _SINGLE):
             return
-        if isinstance(self.kernel_, RBF):
-            if reach(self.kernel_, vectors, centre_of(self.kernel_, vectors)) > 1e4:
+        if isinstance(self.kernel_, kernels.RBF):
+            if kernels.reach(self.kernel_, vectors, kernels.centre_of(self.kernel_, vectors)) > 1e4:
                 return  # float32 has no digits for such distances
             some = vectors[:: vectors.shape[0] // 100]
-            near = kernel_matrix(self.kernel_, some, some, dtype=np.float64).mean() > 0.5
+            near = kernels.kernel_matrix(self.kernel_, some, some, dtype=np.float64).mean() > 0.5
             self._shift = 1.0 if near else 0.0  # K − 1 is exact for K ≥ 1/2
         rows = X[:: max(1, X.shape[0] // 500)]
         exact = self._kernel_sums(rows, self.dual_coef_.T)

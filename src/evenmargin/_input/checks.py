@@ -41,32 +41,17 @@ try:
 except ImportError:  # before scikit-learn 1.9 there is no such rule
     check_same_namespace = None
 
-__all__ = [
+__all__ = [  # what other modules take from scikit-learn by way of this one
     "ConvergenceWarning",
     "Interval",
     "StrOptions",
     "available_if",
     "check_is_fitted",
-    "check_labels",
-    "check_magnitude",
     "check_method_params",
-    "check_same_kind",
-    "check_weights",
-    "drop_weightless",
     "feature_names",
     "fit_context",
     "num_samples",
-    "remember_columns",
     "safe_split",
-    "seed_from",
-    "store_parameters",
-    "validate_aside",
-    "validate_parameters",
-    "validate_rows",
-    "validate_table",
-    "validate_table_training",
-    "validate_training",
-    "weight_name",
 ]
 
 

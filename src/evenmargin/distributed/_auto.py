@@ -23,16 +23,7 @@ from .._util.typing import Array, Index, MatrixLike, VectorLike
 from ._blocks import for_tasks, over_frames, probe
 from ._engine import Engine, Parts, reduced
 from ._moments import added
-from ._partitions import (
-    in_words,
-    is_frame,
-    label_pieces,
-    labels_of,
-    prepare,
-    same_columns,
-    triples,
-    two_dimensional,
-)
+from ._partitions import in_words, is_frame, label_pieces, labels_of, prepare, same_columns, triples, two_dimensional
 from ._survey import FirstPass, Survey, merge_surveys, survey
 
 

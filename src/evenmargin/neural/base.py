@@ -20,18 +20,7 @@ from .._util.progress import Report, progress_bars
 from .._util.typing import Array, Index, Mask, MatrixLike
 from ..density import DensityWeights, density_weights
 from ..sampling import hold_out
-from .network import (
-    TILE,
-    Adam,
-    Loss,
-    LossHistory,
-    Network,
-    WeightedRows,
-    find_device,
-    load_torch,
-    mean_one,
-    threads_for,
-)
+from .network import TILE, Adam, Loss, LossHistory, Network, WeightedRows, load_torch, mean_one, threads_for
 
 __all__ = ["DensityWeightedMLP", "Examples"]
 
@@ -113,15 +102,11 @@ class DensityWeightedMLP(BaseEstimator):
         return seed, rng, hold_out(y, self.validation_fraction if self.early_stopping else 0.0, rng, stratify=stratify)
 
     def _train(
-        self,
-        examples: Examples,
-        split: tuple[int, np.random.Generator, tuple[Index, Index]],
-        loss: Loss,
+        self, examples: Examples, split: tuple[int, np.random.Generator, tuple[Index, Index]], loss: Loss
     ) -> None:
         """Train on the first part of the rows, watching the second, and store the network."""
         seed, rng, (train, aside) = split
-        torch = load_torch(type(self).__name__)
-        device = find_device(torch, self.device)
+        torch, device = load_torch(type(self).__name__, self.device)
         scaler = None
         if self.standardize:
             scaler = StandardScaler(with_mean=not issparse(examples.X))
