@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from .._input.checks import seed_from
+from .._input.checks import require_labels, seed_from
 from .._util.progress import progress_bars
 from .._util.threads import one_blas_thread
 from .._util.typing import Array, MatrixLike, VectorLike
@@ -134,8 +134,7 @@ def _check(machine: BaseEstimator, y: VectorLike) -> Any:
         raise ValueError(
             "density needs all rows at once: on dask collections give the weights of DensityWeights as sample_weight."
         )
-    if y is None:
-        raise ValueError("LinearSVM requires y to be passed, but the target y is None.")
+    require_labels(machine, y)
     return loss
 
 

@@ -164,8 +164,7 @@ class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
         -------
         self
         """
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        checks.require_labels(self, y)
         X, _, weight, _ = checks.validate_training(self, X, np.zeros(checks.num_samples(X), np.int8), sample_weight)
         y = _numbers(y, X)
         kept = weight > 0
