@@ -22,15 +22,15 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 
-from ._device.arrays import to_host
+from ._device.arrays import Home, to_host
 from ._input import checks
 from ._input.checks import ConvergenceWarning, Interval, StrOptions
 from ._input.collections import is_dask, refuse_dask
-from ._input.entry import Portable, kind_of
+from ._input.entry import Portable, enter, kind_of
 from ._util.progress import Report, progress_bars
 from ._util.threads import Workers, one_blas_thread
 from ._util.typing import Array, Floats, Index, MatrixLike, VectorLike
@@ -144,6 +144,7 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
     """Base of `LinearSVM` and `KernelSVM`: the fit around the solver, and predictions from scores."""
 
     classes_: NDArray[Any]
+    intercept_: Floats
     n_iter_: int
     solver_: str
 
@@ -266,8 +267,21 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
             raise ValueError(f"stopping is for the stochastic solvers, {stochastic}; {solver.name!r} stops by its gap.")
         return solver
 
+    def _coefficients(self, outcome: Outcome, dtype: DTypeLike, advice: str) -> tuple[NDArray[Any], Floats]:
+        """The coefficients and the intercepts of all tasks, a row for each; they must be finite."""
+        with np.errstate(over="ignore"):
+            coef = np.stack([task.coef for task in outcome.tasks]).astype(dtype, copy=False)
+            intercept = np.array([task.intercept for task in outcome.tasks]).astype(dtype, copy=False)
+        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+            raise ValueError(
+                f"The coefficients that solver={outcome.solver.name!r} found are not finite in {np.dtype(dtype)}: "
+                f"scale the features, or choose {advice}."
+            )
+        return coef, intercept
+
     def _record(self, outcome: Outcome) -> None:
         """Store how the solver ended."""
+        self.classes_ = outcome.classes
         solutions = [task.solution for task in outcome.tasks]
         self.solver_ = outcome.solver.name
         self.n_iter_ = max(solution.n_iter for solution in solutions)
@@ -320,8 +334,54 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
 
     # --- predictions ---
 
+    @by_blocks
     def decision_function(self, X: MatrixLike) -> Floats:
+        """Signed scores, above 0 for `classes_[1]` of two classes.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or torch tensor of shape (n_samples, n_features)
+            For a `KernelSVM` with kernel="precomputed", kernel values of shape (n_samples, n_samples_fit).
+
+        Returns
+        -------
+        ndarray or tensor of shape (n_samples,) or (n_samples, n_classes)
+        """
+        self._check_kind(X, "decision_function")
+        X, home = self._enter(X)
+        scores = self._scores(X)
+        return home.give(scores.ravel() if scores.shape[1] == 1 else scores)
+
+    def split_decision(self, X: MatrixLike) -> tuple[Floats, Floats, float]:
+        """The parts of the scores that come from rows of `classes_[1]` and of `classes_[0]`, and the intercept.
+
+        Their sum is `decision_function`; z-SVM multiplies the part of the rare class.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or torch tensor of shape (n_samples, n_features)
+
+        Returns
+        -------
+        positive, negative : ndarray of shape (n_samples,)
+        intercept : float
+        """
+        checks.check_is_fitted(self)
+        positive, negative = self._score_parts(X)
+        return positive, negative, float(self.intercept_[0])
+
+    def _scores(self, X: MatrixLike) -> Floats:
+        """The scores of rows that have entered, with a column for each class against the rest."""
         raise NotImplementedError
+
+    def _score_parts(self, X: MatrixLike) -> tuple[Floats, Floats]:
+        """The scores of two classes without the intercept, as the parts of `split_decision`."""
+        raise NotImplementedError
+
+    def _enter(self, X: MatrixLike) -> tuple[Any, Home]:
+        """Rows to predict, where that is done, and the kind of array that they were."""
+        X, home = enter(X, plain=True)
+        return checks.validate_rows(self, X), home
 
     @by_blocks
     def predict(self, X: MatrixLike) -> NDArray[Any]:
@@ -394,6 +454,7 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
 
     def _check_kind(self, X: MatrixLike, method: str) -> None:
         """Refuse rows that are not of the kind of the fit, where a machine follows scikit-learn's rule on it."""
+        checks.check_is_fitted(self)
 
 
 def _as_status(known: Any) -> Any:

@@ -16,7 +16,7 @@ from ._device.arrays import Home, Rows, is_tensor, to_host
 from ._input import checks
 from ._input.checks import Interval, StrOptions
 from ._input.entry import enter, stored_like_input
-from ._machine import Machine, TaskProblem, Training, by_blocks, same_classes
+from ._machine import Machine, TaskProblem, Training, same_classes
 from ._util.progress import Report
 from ._util.threads import Workers, count_threads
 from ._util.typing import Array, ClassWeight, Floats, Index, MatrixLike, RandomState, VectorLike
@@ -167,7 +167,6 @@ class KernelSVM(Machine[KernelTraining]):
     support_vectors_: Any
     dual_coef_: Array
     n_support_: Index
-    intercept_: Array
     kernel_: Kernel
 
     _parameter_constraints: dict[str, list[Any]] = {
@@ -233,25 +232,6 @@ class KernelSVM(Machine[KernelTraining]):
         self._warn_unless_converged(outcome, self._tolerance(outcome.solver), advice)
         return self
 
-    @by_blocks
-    def decision_function(self, X: MatrixLike) -> Floats:
-        """Signed scores f(x) + b, above 0 for `classes_[1]` of two classes.
-
-        Parameters
-        ----------
-        X : array-like, CSR matrix or torch tensor of shape (n_samples, n_features)
-            With kernel="precomputed", kernel values of shape (n_samples, n_samples_fit).
-
-        Returns
-        -------
-        ndarray or tensor of shape (n_samples,) or (n_samples, n_classes)
-        """
-        self._check_kind(X, "decision_function")
-        X, home = self._enter(X)
-        scores = _finite(self._kernel_sums(X, to_host(self.dual_coef_).T), X) + to_host(self.intercept_)
-        scores = scores.astype(X.dtype, copy=False)
-        return home.give(scores.ravel() if scores.shape[1] == 1 else scores)
-
     @property
     def _pairwise(self) -> bool:
         return isinstance(self.kernel, Precomputed) or self.kernel == "precomputed"
@@ -262,39 +242,30 @@ class KernelSVM(Machine[KernelTraining]):
         tags.input_tags.sparse = not self._pairwise
         return tags
 
-    def split_decision(self, X: MatrixLike) -> tuple[Array, Array, float]:
-        """The parts of the scores that come from positive and from negative coefficients, and the intercept.
-
-        Their sum is `decision_function`; z-SVM multiplies the part of the rare class.
-
-        Parameters
-        ----------
-        X : array-like, CSR matrix or torch tensor of shape (n_samples, n_features)
-
-        Returns
-        -------
-        positive, negative : ndarray of shape (n_samples,)
-        intercept : float
-        """
-        checks.check_is_fitted(self)
-        if self.classes_.size > 2:
-            raise ValueError(f"The score can be split for two classes, and these are {self.classes_.size}.")
-        beta = to_host(self.dual_coef_)[0]
-        X, _ = self._enter(X)
-        parts = _finite(self._kernel_sums(X, np.column_stack([np.maximum(beta, 0), np.minimum(beta, 0)])), X)
-        return parts[:, 0], parts[:, 1], float(self.intercept_[0])
+    # --- hooks of the predictions ---
 
     def _check_kind(self, X: MatrixLike, method: str) -> None:
-        checks.check_is_fitted(self)
+        super()._check_kind(X, method)
         checks.check_same_kind(self, X, "dual_coef_", method)
 
     def _enter(self, X: MatrixLike) -> tuple[Any, Home]:
-        """Rows to predict, on the device where that is done, and the kind of array that they were."""
         device, vectors = self.device, self.support_vectors_
         if device is None and is_tensor(vectors):
             device = vectors.device
         X, home = enter(X, device, isinstance(self.kernel_, Precomputed | kernels.Function))
         return checks.validate_rows(self, X), home
+
+    def _scores(self, X: MatrixLike) -> Floats:
+        scores = _finite(self._kernel_sums(X, to_host(self.dual_coef_).T), X) + to_host(self.intercept_)
+        return scores.astype(X.dtype, copy=False)
+
+    def _score_parts(self, X: MatrixLike) -> tuple[Floats, Floats]:
+        if self.classes_.size > 2:
+            raise ValueError(f"The score can be split for two classes, and these are {self.classes_.size}.")
+        beta = to_host(self.dual_coef_)[0]
+        X, _ = self._enter(X)
+        parts = _finite(self._kernel_sums(X, np.column_stack([np.maximum(beta, 0), np.minimum(beta, 0)])), X)
+        return parts[:, 0], parts[:, 1]
 
     def _kernel_sums(self, X: MatrixLike, V: Array) -> Array:
         """K(X, support vectors) · V."""
@@ -385,17 +356,11 @@ class KernelSVM(Machine[KernelTraining]):
         return TaskOutcome(solution, task.sign, progress, task.problem.zero_objective)
 
     def _store(self, training: KernelTraining, outcome: Outcome) -> None:
-        kernel, X, tasks = training.kernel, training.X, outcome.tasks
-        beta = np.stack([task.coef for task in tasks]).astype(np.float64, copy=False)
-        intercept = np.array([task.intercept for task in tasks])
-        if not (np.isfinite(beta).all() and np.isfinite(intercept).all()):
-            raise ValueError(
-                f"The coefficients that solver={outcome.solver.name!r} found are not finite: scale the features, or "
-                "choose a smaller C or another kernel."
-            )
+        kernel, X = training.kernel, training.X
+        beta, intercept = self._coefficients(outcome, np.float64, "a smaller C or another kernel")
         chosen = np.flatnonzero(beta.any(axis=0))
-        self.classes_, self.kernel_ = outcome.classes, kernel
-        self.support_, self.dual_coef_, self.intercept_ = training.index[chosen], beta[:, chosen], intercept
+        self.kernel_, self.support_ = kernel, training.index[chosen]
+        self.dual_coef_, self.intercept_ = beta[:, chosen], intercept
         pairwise = isinstance(kernel, Precomputed)
         self.support_vectors_ = np.empty((chosen.size, 0)) if pairwise else X[chosen]
         self.n_support_ = np.array([np.count_nonzero(training.y[chosen] == label) for label in outcome.classes])

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from ._input import checks
 from ._input.collections import is_dask
-from ._input.entry import enter
-from ._machine import Machine, TaskProblem, Training, by_blocks, same_classes
+from ._machine import Machine, TaskProblem, Training, same_classes
 from ._util.progress import Report
 from ._util.threads import Workers
 from ._util.typing import ClassWeight, Floats, MatrixLike, RandomState, VectorLike
@@ -128,7 +127,6 @@ class LinearSVM(Machine[Training]):
     """
 
     coef_: Floats
-    intercept_: Floats
     positive_coef_: Floats | None
     rounds_: int
     _progress: Progress
@@ -213,50 +211,24 @@ class LinearSVM(Machine[Training]):
         self.n_iter_ = max(task.steps for task in self._progress.tasks)
         return self
 
-    @by_blocks
-    def decision_function(self, X: MatrixLike) -> Floats:
-        """Signed scores w·x + b, above 0 for `classes_[1]` of two classes.
+    # --- hooks of the predictions ---
 
-        Parameters
-        ----------
-        X : array-like, CSR matrix or torch tensor of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray or tensor of shape (n_samples,) or (n_samples, n_classes)
-        """
-        checks.check_is_fitted(self)
-        X, home = enter(X, plain=True)
-        X = checks.validate_rows(self, X)
+    def _scores(self, X: MatrixLike) -> Floats:
         with np.errstate(over="ignore", invalid="ignore"):
             scores = np.asarray(X @ self.coef_.T) + self.intercept_
         if np.isnan(scores).any():
             raise ValueError(f"X has values up to {abs(X).max():.1e}, so large that a score overflows {X.dtype}.")
-        return home.give(scores.ravel() if scores.shape[1] == 1 else scores)
+        return scores
 
-    def split_decision(self, X: MatrixLike) -> tuple[Floats, Floats, float]:
-        """The parts of the scores that come from rows of `classes_[1]` and of `classes_[0]`, and the intercept.
-
-        Their sum is `decision_function`; z-SVM multiplies the part of the rare class.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        positive, negative : ndarray of shape (n_samples,)
-        intercept : float
-        """
-        checks.check_is_fitted(self)
+    def _score_parts(self, X: MatrixLike) -> tuple[Floats, Floats]:
         if self.positive_coef_ is None:
             raise ValueError(
                 f"This LinearSVM has no dual to split (two classes and an exact solver have one; this is "
                 f"{self.solver_!r} with {self.classes_.size} classes): use method='threshold', or another solver."
             )
-        X = checks.validate_rows(self, X)
+        X, _ = self._enter(X)
         positive = np.asarray(X @ self.positive_coef_.astype(X.dtype, copy=False))
-        return positive, np.asarray(X @ self.coef_[0]) - positive, float(self.intercept_[0])
+        return positive, np.asarray(X @ self.coef_[0]) - positive
 
     # --- hooks of the fit ---
 
@@ -376,16 +348,8 @@ class LinearSVM(Machine[Training]):
         return known
 
     def _store(self, outcome: Outcome) -> None:
-        dtype, tasks = np.dtype(outcome.dtype), outcome.tasks
-        with np.errstate(over="ignore"):
-            coef = np.stack([task.coef for task in tasks]).astype(dtype, copy=False)
-            intercept = np.array([task.intercept for task in tasks]).astype(dtype, copy=False)
-        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-            raise ValueError(
-                f"The coefficients that solver={outcome.solver.name!r} found are not finite in {dtype}: "
-                "scale the features, or choose a smaller C, intercept or learning rate."
-            )
-        self.classes_, self.coef_, self.intercept_ = outcome.classes, coef, intercept
+        tasks, advice = outcome.tasks, "a smaller C, intercept or learning rate"
+        self.coef_, self.intercept_ = self._coefficients(outcome, outcome.dtype, advice)
         self.positive_coef_ = tasks[0].positive_part if len(tasks) == 1 else None
         self._record(outcome)
         self._progress = outcome.progress

@@ -22,6 +22,7 @@ from sklearn.utils.validation import _check_method_params as check_method_params
 from sklearn.utils.validation import _get_feature_names as feature_names
 from sklearn.utils.validation import _num_samples as num_samples
 from sklearn.utils.validation import (
+    _check_sample_weight,
     check_consistent_length,
     check_is_fitted,
     column_or_1d,
@@ -217,8 +218,8 @@ def check_labels(y: VectorLike) -> NDArray[Any]:
     try:
         y = column_or_1d(to_host(y), warn=True)
         assert_all_finite(y, input_name="y")
-        np.unique(y)
         check_classification_targets(y)
+        np.unique(y)
     except TypeError as error:
         raise ValueError(f"The labels in y must be of one type, none of them missing ({error}).") from None
     return np.asarray(y)
@@ -226,18 +227,16 @@ def check_labels(y: VectorLike) -> NDArray[Any]:
 
 def check_weights(sample_weight: VectorLike, n: int) -> Array:
     """One finite weight for each row, none below 0; the default is 1, and a single number is for every row."""
-    if sample_weight is None:
-        return np.ones(n)
     refuse_dask(sample_weight, "sample_weight")
-    weight = to_host(sample_weight, np.float64)
-    if weight.ndim == 0:
-        weight = np.full(n, weight)
-    if weight.shape != (n,):
-        raise ValueError(f"sample_weight has shape {weight.shape}; it must hold one weight for each of the {n} rows.")
-    with np.errstate(over="ignore", invalid="ignore"):
-        if not (weight >= 0).all() or not np.isfinite(weight.sum()):
-            raise ValueError("sample_weight must hold finite numbers, none below 0, with a finite sum.")
-    return weight
+    weight = to_host(sample_weight)
+    if isinstance(weight, np.ndarray) and weight.ndim == 0:
+        weight = float(weight)
+    if np.shape(weight) != (0,) or n:  # scikit-learn refuses an empty array
+        weight = _check_sample_weight(weight, np.empty((n, 1)), dtype=np.float64, ensure_non_negative=True)
+    with np.errstate(over="ignore"):
+        if not np.isfinite(np.sum(weight)):
+            raise ValueError("sample_weight adds up to infinity: choose smaller weights, say divided by their mean.")
+    return np.asarray(weight, dtype=np.float64)
 
 
 def weight_name(estimator: BaseEstimator) -> str | None:
