@@ -237,7 +237,7 @@ SET_ASIDE = [
         ({"y": Y[:5]}, r"inconsistent numbers of samples: \[60, 5\]"),
         ({"y": np.c_[Y, Y]}, "y should be a 1d array"),
         ({"y": np.where(ONE, NAN, Y)}, "y contains NaN"),
-        ({"y": np.where(ONE, None, Y)}, "Unknown label type"),
+        ({"y": np.where(ONE, None, Y)}, "must be of one type, none of them missing"),
         ({"y": np.where(ONE, None, TEXT)}, "(?i)label|missing"),
         ({"y": pd.Series(TEXT, dtype="string").mask(ONE)}, "(?i)label|missing|contains NaN"),
         ({"y": np.array(["a", *Y[1:].tolist()], dtype=object)}, "(?i)label|classes|uniformly"),

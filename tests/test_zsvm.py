@@ -661,7 +661,7 @@ def test_options_that_are_none(options, said):
         (Y[:-1], None, "inconsistent numbers of samples"),
         (Y, np.ones(239), r"sample_weight\.shape == \(239,\), expected \(240,\)"),
         (Y, np.full(240, -1.0), "Negative values in data passed to `sample_weight`"),
-        (Y, np.full(240, np.nan), "must hold finite numbers"),
+        (Y, np.full(240, np.nan), "Input sample_weight contains NaN"),
         (Y, np.full(240, 1e308), "adds up to infinity"),
     ],
 )

@@ -42,8 +42,7 @@ _HELD = 64 << 20  # bytes of prepared landmarks that a call may hold
 class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Portable):
     """Features whose inner products approximate a kernel, with landmarks from every class.
 
-    Put before a `LinearSVM` it gives a kernel machine for many rows: time and memory
-    grow with rows × landmarks.
+    Put before a `LinearSVM` it gives a kernel machine whose time and memory grow with rows × landmarks.
 
     Parameters
     ----------
@@ -146,8 +145,7 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
         y : array-like of shape (n_samples,), default=None
             Classes. Ignored if `stratify` is None.
         sample_weight : array-like of shape (n_samples,), default=None
-            The probability of a row, within its class, is proportional to its weight; a
-            row of weight 0 is never drawn.
+            Within its class, a row is drawn with a probability proportional to its weight.
 
         Returns
         -------

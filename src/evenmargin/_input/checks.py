@@ -19,8 +19,6 @@ from sklearn.utils.metaestimators import _safe_split as safe_split
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_method_params as check_method_params
-from sklearn.utils.validation import _get_feature_names as feature_names
-from sklearn.utils.validation import _num_samples as num_samples
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_consistent_length,
@@ -29,6 +27,8 @@ from sklearn.utils.validation import (
     has_fit_parameter,
     validate_data,
 )
+from sklearn.utils.validation import _get_feature_names as feature_names
+from sklearn.utils.validation import _num_samples as num_samples
 
 from .._device.arrays import Rows, to_host, too_large_message
 from .._util.typing import Array, Mask, MatrixLike, RandomState, VectorLike
@@ -218,8 +218,8 @@ def check_labels(y: VectorLike) -> NDArray[Any]:
     try:
         y = column_or_1d(to_host(y), warn=True)
         assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
         np.unique(y)
+        check_classification_targets(y)
     except TypeError as error:
         raise ValueError(f"The labels in y must be of one type, none of them missing ({error}).") from None
     return np.asarray(y)

@@ -131,7 +131,7 @@ def assess_blocks(model: BaseEstimator, X: MatrixLike) -> Any:
         return over_frames(model, "assess", X, model.assess(probe(model, X)).iloc[:0])
     X = two_dimensional(X)
     meta = model.assess(probe(model, X)).iloc[:0]
-    return Parts.of(X).map(_assessed, for_tasks(model, X), meta).frame(meta)
+    return Parts.of_arrays([X])[0].map(_assessed, for_tasks(model, X), meta).frame(meta)
 
 
 def _assessed(part: MatrixLike, model: BaseEstimator, meta: pd.DataFrame) -> pd.DataFrame:

@@ -27,6 +27,7 @@ from ..solvers.outcome import Outcome, Progress, Resumption, TaskOutcome, TaskPr
 from ..solvers.rounds import WIDE, Course, Look, Request, Terms, Trail, begin, drive, look
 from ..weights import is_minority
 from ._engine import ClusterLost, Engine, reduced
+from ._moments import added
 from ._partitions import Block, Partitions, partitions
 from ._survey import FirstPass, Survey, stacked
 
@@ -72,10 +73,7 @@ def answer(block: Block, costs: Costs, requests: Sequence[Request | None]) -> li
 
 
 def add(answers: list[list[Look | None]]) -> list[Look | None]:
-    total = list(answers[0])
-    for other in answers[1:]:
-        total = [None if a is None or b is None else a + b for a, b in zip(total, other, strict=True)]
-    return total
+    return [None if looks[0] is None else added(looks) for looks in zip(*answers, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -100,8 +98,7 @@ def fit_linear(
 ) -> LinearFit:
     """Fit with the parameters of a `LinearSVM`.
 
-    `resumed` gives what to go on from, for the classes and the number of columns; with it, the coefficients of the
-    machine are a start too.
+    `resumed` gives what to go on from, for the classes and the number of columns, beside the machine's coefficients.
     """
     loss = _check(machine, y)
     table = partitions(X, y, sample_weight)

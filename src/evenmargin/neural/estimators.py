@@ -84,8 +84,7 @@ class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
     random_state : int, RandomState or None, default=None
         For the start, the order of the rows, those held out, and a density that needs it. The same number
         gives the same network on the same CPU; one of more than 2·10⁷ products of numbers a batch also needs
-        the same number of torch's threads, as smaller ones are trained on one. torch's own random state is
-        not touched.
+        the same number of torch's threads. torch's own random state is not touched.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -217,27 +216,16 @@ class DensityWeightedMLPClassifier(ClassifierMixin, DensityWeightedMLP):
 
     Parameters
     ----------
-    hidden_layer_sizes : int or sequence of int, default=(100, 50, 20)
     class_weight : None, "balanced" or dict, default=None
-        "balanced": total/(n_classes · total of the class), where totals count
-        sample weights. dict: by label, 1 where a label is missing. Class weights
-        do not see densities. Probabilities are those under the weights.
-    density : None, str, int or DensityWeights, default=None
-    alpha : float, default=1e-4
-    learning_rate_init : float, default=1e-3
-    batch_size : int, default=200
-    max_epochs : int, default=200
+        "balanced": total/(n_classes · total of the class), where totals count sample weights. dict: by label, 1
+        where a label is missing. Class weights do not see densities. Probabilities are those under the weights.
     early_stopping : bool, default=False
         Rows are held out class by class, at least one of each.
-    validation_fraction : float, default=0.1
-    n_iter_no_change : int or None, default=10
-    tol : float, default=1e-4
     standardize : bool, default=True
         The columns only: there is no target to scale.
-    device : str, default="auto"
-    random_state : int, RandomState or None, default=None
-    verbose : int, default=0
-        All as in `DensityWeightedMLPRegressor`.
+    hidden_layer_sizes, density, alpha, learning_rate_init, batch_size, max_epochs, validation_fraction, \
+            n_iter_no_change, tol, device, random_state, verbose
+        As in `DensityWeightedMLPRegressor`.
 
     Attributes
     ----------
