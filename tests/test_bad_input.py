@@ -216,7 +216,7 @@ TEXT = np.where(Y, "a", "b")
 WEIGHTS = [
     *[(np.where(ONE, bad, 1.0), says) for bad, says in [(NAN, "contains NaN"), (INF, "infinity"), (-1.0, "Negative")]],
     (np.zeros(N), "(?i)sample weights.*zero"),
-    (np.ones(3), r"sample_weight.*\(3,\), expected \(60,\)"),
+    (np.ones(3), r"sample_weight has shape \(3,\); .* each of the 60 rows"),
     (1.0 - Y, "one class only.*weight 0"),
 ]
 SET_ASIDE = [

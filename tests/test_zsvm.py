@@ -659,7 +659,7 @@ def test_options_that_are_none(options, said):
         (np.array([None, *NAMES[1:]], dtype=object), None, "of one type, none of them missing"),
         (np.linspace(0, 1, 240), None, "Unknown label type"),
         (Y[:-1], None, "inconsistent numbers of samples"),
-        (Y, np.ones(239), r"sample_weight\.shape == \(239,\), expected \(240,\)"),
+        (Y, np.ones(239), "one weight for each of the 240 rows"),
         (Y, np.full(240, -1.0), "Negative values in data passed to `sample_weight`"),
         (Y, np.full(240, np.nan), "Input sample_weight contains NaN"),
         (Y, np.full(240, 1e308), "adds up to infinity"),

@@ -19,16 +19,16 @@ from sklearn.utils.metaestimators import _safe_split as safe_split
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_method_params as check_method_params
+from sklearn.utils.validation import _get_feature_names as feature_names
+from sklearn.utils.validation import _num_samples as num_samples
 from sklearn.utils.validation import (
-    _check_sample_weight,
+    check_array,
     check_consistent_length,
     check_is_fitted,
     column_or_1d,
     has_fit_parameter,
     validate_data,
 )
-from sklearn.utils.validation import _get_feature_names as feature_names
-from sklearn.utils.validation import _num_samples as num_samples
 
 from .._device.arrays import Rows, to_host, too_large_message
 from .._util.typing import Array, Mask, MatrixLike, RandomState, VectorLike
@@ -227,16 +227,21 @@ def check_labels(y: VectorLike) -> NDArray[Any]:
 
 def check_weights(sample_weight: VectorLike, n: int) -> Array:
     """One finite weight for each row, none below 0; the default is 1, and a single number is for every row."""
+    if sample_weight is None:
+        return np.ones(n)
     refuse_dask(sample_weight, "sample_weight")
-    weight = to_host(sample_weight)
-    if isinstance(weight, np.ndarray) and weight.ndim == 0:
-        weight = float(weight)
-    if np.shape(weight) != (0,) or n:  # scikit-learn refuses an empty array
-        weight = _check_sample_weight(weight, np.empty((n, 1)), dtype=np.float64, ensure_non_negative=True)
+    options = {"ensure_2d": False, "ensure_min_samples": 0, "input_name": "sample_weight"}
+    weight = check_array(to_host(sample_weight), dtype=np.float64, **options)
+    if weight.ndim == 0:
+        weight = np.full(n, weight)
+    if weight.shape != (n,):
+        raise ValueError(f"sample_weight has shape {weight.shape}; it must hold one weight for each of the {n} rows.")
+    if weight.min(initial=0.0) < 0:
+        raise ValueError("Negative values in data passed to `sample_weight`: a weight must be 0 or more.")
     with np.errstate(over="ignore"):
-        if not np.isfinite(np.sum(weight)):
+        if not np.isfinite(weight.sum()):
             raise ValueError("sample_weight adds up to infinity: choose smaller weights, say divided by their mean.")
-    return np.asarray(weight, dtype=np.float64)
+    return np.asarray(weight)
 
 
 def weight_name(estimator: BaseEstimator) -> str | None:

@@ -37,11 +37,6 @@ class ClusterLost(RuntimeError):
     """No worker is left that makes progress, or no scheduler. The machine holds what the fit had reached."""
 
 
-def lazily(what: Any) -> Any:
-    """A value for dask's collections, which dask does not look into."""
-    return dask.delayed(what, pure=False, traverse=False)
-
-
 @dataclass(frozen=True)
 class Operation:
     """A function with its further arguments: one value of the graph, which travels once to each worker."""
