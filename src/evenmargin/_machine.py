@@ -197,7 +197,7 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
                 with one_blas_thread():
                     return self._outcome_of(task, solver, run(task.problem, solver, control))
 
-            outcomes = Parallel(n_jobs=self._tasks_at_once, require="sharedmem")(
+            outcomes = Parallel(n_jobs=self.n_jobs if workers is None else 1, require="sharedmem")(
                 delayed(solve)(place, open_bar(training.classes[which])) for place, which in enumerate(tasks)
             )
         totals = training.totals
@@ -208,13 +208,8 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
         )
         return Outcome(solver, tuple(outcomes), training.classes, training.X.dtype, progress)
 
-    @property
-    def _tasks_at_once(self) -> int | None:
-        """How many tasks run at a time, as joblib's `n_jobs`."""
-        return 1
-
     def _workers(self) -> AbstractContextManager[Workers | None]:
-        """The threads over tiles within a task."""
+        """The threads over tiles within a task; without them `n_jobs` is for threads over tasks."""
         return nullcontext()
 
     def _task_problem(self, training: AnyTraining, place: int, workers: Workers | None) -> TaskProblem[AnyTraining]:

@@ -252,10 +252,6 @@ class LinearSVM(Machine[Training]):
             totals, rows = before.totals + totals, before.rows + rows
         return Training(X, y, weight, known, seed, index, before=before, totals=totals, rows=rows)
 
-    @property
-    def _tasks_at_once(self) -> int | None:
-        return self.n_jobs
-
     def _task_problem(self, training: Training, place: int, workers: Workers | None) -> TaskProblem[Training]:
         task = super()._task_problem(training, place, workers)
         if training.totals is None:

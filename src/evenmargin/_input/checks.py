@@ -128,15 +128,15 @@ def _labels_and_weights(X: MatrixLike, y: VectorLike, sample_weight: VectorLike)
     return y, check_weights(sample_weight, y.size)
 
 
-def validate_table(estimator: BaseEstimator, table: MatrixLike) -> Any:
-    """A pandas frame or an array with missing values, for prediction: the columns of the fit."""
+def validate_table(estimator: BaseEstimator, table: MatrixLike, *, reset: bool = False) -> Any:
+    """A pandas frame or an array, which may have missing values; for prediction with the columns of the fit."""
     if hasattr(table, "iloc"):
-        validate_data(estimator, table, reset=False, skip_check_array=True)
-        if table.shape[0] == 0:
-            raise ValueError("Found array with 0 sample(s) in X: there is nothing to predict.")
+        validate_data(estimator, table, reset=reset, skip_check_array=True)
+        if 0 in table.shape:
+            raise ValueError(f"X has shape {table.shape}: at least one row and one column are needed.")
         return table
     table, _ = enter(table, plain=True)
-    return validate_data(estimator, table, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+    return validate_data(estimator, table, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
 
 
 def validate_table_training(
@@ -144,13 +144,7 @@ def validate_table_training(
 ) -> tuple[Any, NDArray[Any], Array, NDArray[Any], Mask]:
     """A table, labels, weights and classes for training without rows of weight 0, and which rows are left."""
     require_labels(estimator, y)
-    if hasattr(table, "iloc"):
-        validate_data(estimator, table, skip_check_array=True)
-        if table.shape[0] == 0 or table.shape[1] == 0:
-            raise ValueError(f"X has shape {table.shape}: at least one row and one column are needed.")
-    else:
-        table, _ = enter(table, plain=True)
-        table = validate_data(estimator, table, dtype=np.float64, ensure_all_finite="allow-nan")
+    table = validate_table(estimator, table, reset=True)
     y, weight = _labels_and_weights(table, y, sample_weight)
     kept = weight > 0
     rows, y, weight, classes = drop_weightless(np.arange(y.size), y, weight, np.unique(y))

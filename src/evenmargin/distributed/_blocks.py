@@ -33,8 +33,8 @@ def over_blocks(estimator: BaseEstimator, method: str, X: MatrixLike) -> Any:
     options = {"estimator": _frozen(estimator, X), "method": method, "nothing": like}
     options |= {"token": method, "dtype": like.dtype, "meta": like}
     if like.ndim == 1:
-        return X.map_blocks(_called, drop_axis=1, **options)
-    return X.map_blocks(_called, chunks=(X.chunks[0], (like.shape[1],)), **options)
+        return X.map_blocks(called, drop_axis=1, **options)
+    return X.map_blocks(called, chunks=(X.chunks[0], (like.shape[1],)), **options)
 
 
 def empty_result(estimator: BaseEstimator, method: str, X: MatrixLike) -> NDArray[Any]:
@@ -115,7 +115,7 @@ def _frozen(estimator: BaseEstimator, X: MatrixLike) -> Any:
     return dask.delayed(for_tasks(estimator, X), pure=False, traverse=False)
 
 
-def _called(
+def called(
     part: MatrixLike, estimator: BaseEstimator, method: str, nothing: Any, block_id: Sequence[int] | None = None
 ) -> Any:
     """Call a method with one block."""
@@ -137,7 +137,7 @@ def _called_of_frame(
 ) -> Any:
     """Call a method with one partition of a frame; the result is one like `nothing`."""
     number = None if partition_info is None else (partition_info["number"],)
-    found = type(nothing)(_called(part, estimator, method, nothing, number))
+    found = type(nothing)(called(part, estimator, method, nothing, number))
     if isinstance(nothing, pd.DataFrame):
         found = found.set_axis(nothing.columns, axis=1)
     return found.set_axis(part.index, axis=0)
