@@ -70,8 +70,7 @@ class KernelSVM(Machine[KernelTraining]):
         A kernel object sets its own parameters: ``RBF(sigma=1.5)``. A callable
         takes two matrices and returns the matrix of kernel values.
     gamma : float, "scale" or "auto", default="scale"
-        Of all but "linear" and "precomputed". "scale" is 1/(columns · variance of X), by
-        sample weight; "auto" is 1/columns.
+        Not of "linear" or "precomputed". "scale": 1/(columns · weighted variance of X), "auto": 1/columns.
     degree : int, default=3
         Of "poly".
     coef0 : float, default=0.0
@@ -312,9 +311,12 @@ class KernelSVM(Machine[KernelTraining]):
 
     def _adapted(self, problem: Problem, training: KernelTraining, workers: Workers | None) -> KernelProblem:
         return KernelProblem(
-            problem.X, problem.y, problem.price, problem.loss, problem.intercept, problem.radius,
-            kernel=training.kernel, cache_size=float(self.cache_size), workers=workers, definite=training.definite,
-        )  # fmt: skip
+            **vars(problem),
+            kernel=training.kernel,
+            cache_size=float(self.cache_size),
+            workers=workers,
+            definite=training.definite,
+        )
 
     def _choose_solver(self, problem: Problem) -> Solver:
         stochastic = self.stopping is not None and self.solver == "auto"

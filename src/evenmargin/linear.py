@@ -45,8 +45,7 @@ class LinearSVM(Machine[Training]):
     alpha : float or None, default=None
         λ, as in `SGDClassifier`; if given it sets C = 1/(λ·n), n counting sample weights.
     loss : {"hinge", "squared_hinge", "log", "blinex"} or a loss, default="hinge"
-        scikit-learn's "log_loss" is another name for "log".
-        A loss object sets its parameters: ``Blinex(a=1.5, b=0.5)``.
+        "log_loss" is another name for "log". A loss object sets its parameters: ``Blinex(a=1.5, b=0.5)``.
     class_weight : None, "balanced", "inverse", dict or callable, default=None
         "balanced" gives both classes the same total cost; "inverse" is 1 over the weight of the class. Both
         count sample weights. Of several classes, each is balanced against the rest.
@@ -54,9 +53,8 @@ class LinearSVM(Machine[Training]):
         A further factor of the costs, from the density around each row: a scheme of
         `DensityWeights` by name or number, or such an object.
     solver : {"auto", "newton", "dual_cd", "lbfgs", "pegasos", "nesterov"} or a solver, default="auto"
-        "auto" takes an exact solver where that is affordable and says in
-        `solver_` which. A solver object sets its options:
-        ``Pegasos(project=True)``.
+        "auto" takes an exact solver where that is affordable and says in `solver_` which. A solver object
+        sets its options: ``Pegasos(project=True)``.
     intercept : {"free", "augmented"}, float or None, default="free"
         "free": learned and not penalised, as in SVC. "augmented": the weight of
         a constant column, penalised, as in LinearSVC. A number: fixed. None: 0.
@@ -99,8 +97,7 @@ class LinearSVM(Machine[Training]):
     history_ : list of dict
         Objective, gap or ROC-AUC at each check; for several classes a list of such lists.
     rounds_ : int
-        After a fit on dask collections: how often it went over all rows to solve. The
-        passes that read, survey and hold the table come on top.
+        After a fit on dask collections: the rounds over all rows to solve, beside those that read the table.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 
@@ -349,5 +346,4 @@ class LinearSVM(Machine[Training]):
         self.positive_coef_ = tasks[0].positive_part if len(tasks) == 1 else None
         self._record(outcome)
         self._progress = outcome.progress
-        if hasattr(self, "rounds_"):
-            del self.rounds_
+        self.__dict__.pop("rounds_", None)

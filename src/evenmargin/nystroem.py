@@ -103,8 +103,6 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
     component_indices_: Index
     normalization_: Array
     kernel_: Any
-    n_features_in_: int
-    feature_names_in_: NDArray[Any]
 
     _parameter_constraints: dict[str, list[Any]] = {
         "kernel": [str, callable, Kernel],

@@ -23,8 +23,6 @@ from .._util.threads import Workers
 from .._util.typing import Array, Floats, Index, MatrixLike
 from ..kernels import RBF, Linear
 
-__all__ = ["draw_waves", "fourier_on_device", "fourier_on_host", "fourier_phases", "fourier_spread"]
-
 _BLOCKS = 32  # blocks of rows at least, where rows are many
 _WAVES = 1 << 18  # cosines at a time
 _LOST = 1e-4  # the error of an exponent from which distances have lost their digits

@@ -32,7 +32,7 @@ from .exact import exact_on_device, exact_on_host
 from .fourier import draw_waves, fourier_on_device, fourier_on_host, precision_for
 from .schemes import SCHEMES, classes_without_weight, densities, normalized, scheme_name, scheme_weights
 
-__all__ = ["DensityWeights", "density_weights", "fit_in_memory", "precision_for"]
+__all__ = ["DensityWeights", "density_weights", "fit_in_memory"]
 
 
 class DensityWeights(Portable):

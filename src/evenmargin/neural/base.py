@@ -22,8 +22,6 @@ from ..density import DensityWeights, density_weights
 from ..sampling import hold_out
 from .network import TILE, Adam, Loss, LossHistory, Network, WeightedRows, load_torch, mean_one, threads_for
 
-__all__ = ["DensityWeightedMLP", "Examples"]
-
 
 @dataclass(frozen=True)
 class Examples:

@@ -39,9 +39,8 @@ _LARGEST_TARGET = 1e100  # squares of larger ones would overflow
 class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
     """A multilayer perceptron for a number, with a loss weighted by the density around each row.
 
-    Minimises the mean of w_i · loss(f(x_i), y_i) + alpha/2 ‖matrices‖², w_i the
-    density weight times the sample weight, divided by their mean: only the ratios
-    of weights matter. Hidden layers are ReLU. Rows of weight 0 are left out first.
+    Minimises the mean of w_i · loss(f(x_i), y_i) + alpha/2 ‖matrices‖² with layers of ReLU, w_i the density
+    weight times the sample weight, divided by their mean. Rows of weight 0 are left out first.
 
     `fit` needs torch (``pip install "evenmargin[torch]"``); predicting does not.
 
@@ -53,10 +52,8 @@ class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
         |f − y|, as in the paper, or (f − y)².
     density : None, str, int or DensityWeights, default=None
         A factor of the weights from the density around each training row: a scheme of `DensityWeights` by
-        name or number, or such an object, as in `KernelSVM`. Densities are those of the rows as the network
-        gets them, standardised unless `standardize` is False, so that no column counts more for its unit. For
-        densities of something else, compute them before and give them as
-        `sample_weight`. "same_class" is for classifiers.
+        name or number ("same_class" is for classifiers), or such an object. Densities are those of the rows
+        as the network gets them, standardised unless `standardize` is False; give others as `sample_weight`.
     alpha : float, default=1e-4
         Price of the squared entries of the matrices, not of the intercepts. It is
         not divided by the number of rows, as it is in scikit-learn's MLP.
@@ -92,8 +89,7 @@ class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
     ----------
     coefs_ : list of ndarray of shape (units of layer l, units of layer l + 1)
     intercepts_ : list of ndarray
-        The network as a function of X and in the unit of y as they were given:
-        standardisation is part of the first and the last layer.
+        The network as a function of X and in the unit of y as given, whether it was standardised or not.
     n_iter_ : int
         Epochs.
     loss_curve_ : list of float
