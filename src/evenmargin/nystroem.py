@@ -13,7 +13,6 @@ exact; so they are drawn by class. Whether the machine that follows is better de
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -157,15 +156,14 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
             return self._fit_collection(X, None if blind else y, sample_weight)
         kernel = get_kernel(self.kernel, self.gamma, self.degree, self.coef0)
         X, home = enter(X, self.device, plain=isinstance(kernel, Precomputed | Function))
-        shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
-        labels = np.zeros(shape[:1] or (1,), np.int8) if blind else y
+        labels = np.zeros(checks.num_samples(X), np.int8) if blind else y
         X, labels, weight, classes = checks.validate_training(self, X, labels, sample_weight)
         if not weight.any():
             raise ValueError("All sample weights are zero: no row is left to be a landmark.")
         kernel = kernel.settled(X, weight)
         if isinstance(kernel, Precomputed) and X.shape[0] != X.shape[1]:
             raise ValueError(f"kernel='precomputed' needs a square matrix to fit, not {X.shape[0]} × {X.shape[1]}.")
-        drawn = self._landmark_rows(labels, weight, classes, blind)
+        drawn = self._landmark_rows(labels, weight, classes)
         with stored_like_input(self, home):
             self.kernel_, self.component_indices_, self.components_ = kernel, drawn, X[drawn]
             self.normalization_ = self._normalization(X.dtype)
@@ -200,7 +198,7 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
         """`fit` of a dask collection."""
         from .distributed import fit_nystroem
 
-        found = fit_nystroem(self, X, y, sample_weight, partial(self._counts, blind=y is None))
+        found = fit_nystroem(self, X, y, sample_weight, self._counts)
         self.kernel_, self.component_indices_, self.components_ = found.kernel, found.indices, found.components
         self.normalization_ = self._normalization(found.dtype)
         checks.remember_columns(self, *found.columns)
@@ -263,12 +261,12 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
     def _n_features_out(self) -> int:
         return int(self.normalization_.shape[0])
 
-    def _landmark_rows(self, labels: NDArray[Any], weight: Array, classes: NDArray[Any], blind: bool) -> Index:
+    def _landmark_rows(self, labels: NDArray[Any], weight: Array, classes: NDArray[Any]) -> Index:
         """Draw landmarks of each class, none twice, with probabilities by weight."""
         codes = np.searchsorted(classes, labels)
         sizes = np.bincount(codes[weight > 0], minlength=classes.size)
         totals = np.asarray(np.bincount(codes, weights=weight, minlength=classes.size), dtype=np.float64)
-        counts = self._counts(sizes, totals / weight.sum(), classes, blind)
+        counts = self._counts(sizes, totals / weight.sum(), classes)
         with np.errstate(divide="ignore", over="ignore"):
             clock = np.random.default_rng(checks.seed_from(self.random_state)).standard_exponential(codes.size) / weight
         drawn = []  # of each class the rows whose exponential clocks ring first
@@ -277,14 +275,14 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
             drawn.append(rows[np.argsort(clock[rows], kind="stable")[:count]])
         return np.sort(np.concatenate(drawn))
 
-    def _counts(self, sizes: Index, share: Array, classes: NDArray[Any], blind: bool) -> Index:
+    def _counts(self, sizes: Index, share: Array, classes: NDArray[Any]) -> Index:
         """Landmarks of each class, from its number of rows and its share of the weight."""
         if isinstance(self.stratify, Mapping):
             return _given_counts(self.stratify, sizes, classes)
         total = min(int(self.n_components), int(sizes.sum()))
-        if blind or self.stratify == "balanced":
-            return _even_counts(sizes, total)
-        return _proportional_counts(sizes, share, total)
+        if self.stratify == "proportional":
+            return _proportional_counts(sizes, share, total)
+        return _even_counts(sizes, total)
 
     def _normalization(self, dtype: np.dtype[Any]) -> Array:
         """diag(λ)^(−1/2) · Uᵀ of the landmarks' kernel matrix, without directions that are lost in rounding."""

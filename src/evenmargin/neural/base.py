@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,9 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.preprocessing import StandardScaler
 
-from .._input.checks import Interval, check_is_fitted, seed_from, validate_rows
+from .._input.checks import Interval, check_is_fitted, fit_context, seed_from, validate_rows
 from .._util.progress import Report, progress_bars
-from .._util.typing import Array, Index, Mask, MatrixLike
+from .._util.typing import Array, Index, Mask, MatrixLike, VectorLike
 from ..density import DensityWeights, density_weights
 from ..sampling import hold_out
 from .network import TILE, Adam, Loss, LossHistory, Network, WeightedRows, load_torch, mean_one, threads_for
@@ -67,6 +67,27 @@ class DensityWeightedMLP(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> Self:
+        """Train the network.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Numbers for the regressor, two or more classes for the classifier.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self
+        """
+        self._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> None:
+        raise NotImplementedError
 
     def _scores(self, X: MatrixLike) -> Array:
         """The output of the last layer, of shape (n_samples, n_outputs), by NumPy in float64."""

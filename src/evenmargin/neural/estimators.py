@@ -145,20 +145,7 @@ class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
     ) -> None:
         checks.store_parameters(self, locals())
 
-    @checks.fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> DensityWeightedMLPRegressor:
-        """Train the network.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> None:
         checks.require_labels(self, y)
         X, _, weight, _ = checks.validate_training(self, X, np.zeros(checks.num_samples(X), np.int8), sample_weight)
         y = _numbers(y, X)
@@ -176,7 +163,6 @@ class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
             centre, unit = float(scaler.mean_[0]), float(scaler.scale_[0])
         self._train(Examples(X, y, weight, weight, (y[:, None] - centre) / unit), split, loss)
         self._return_to_unit(centre, unit, unit**power)
-        return self
 
     def predict(self, X: MatrixLike) -> Array:
         """The number for each row.
@@ -276,21 +262,7 @@ class DensityWeightedMLPClassifier(ClassifierMixin, DensityWeightedMLP):
     ) -> None:
         checks.store_parameters(self, locals())
 
-    @checks.fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> DensityWeightedMLPClassifier:
-        """Train the network.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Two or more classes, numbers or strings.
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        self
-        """
+    def _fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> None:
         X, y, weight, classes = checks.validate_training(self, X, y, sample_weight)
         X, y, weight, classes = checks.drop_weightless(X, y, weight, classes)
         codes: NDArray[Any] = np.asarray(np.searchsorted(classes, y))
@@ -302,7 +274,6 @@ class DensityWeightedMLPClassifier(ClassifierMixin, DensityWeightedMLP):
         cost = self._costs(y, codes, weight, classes)
         self._train(Examples(X, y, weight, cost, target), split, loss)
         self.classes_ = classes
-        return self
 
     def decision_function(self, X: MatrixLike) -> Array:
         """Scores before the logistic (above 0 for `classes_[1]`) or the softmax.
