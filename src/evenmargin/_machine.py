@@ -436,11 +436,6 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
         with np.errstate(divide="ignore"):
             return kind_of(X).give(np.log(to_host(self.predict_proba(X))))
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Where a file holds JSON, as that of skops does, an enum of strings has become a string.
         if "status_" in state:

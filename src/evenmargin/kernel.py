@@ -15,7 +15,7 @@ from . import kernels
 from ._device.arrays import Home, Rows, is_tensor, to_host
 from ._input import checks
 from ._input.checks import Interval, StrOptions
-from ._input.entry import enter, stored_like_input
+from ._input.entry import enter, place_of, stored_like_input
 from ._machine import Machine, TaskProblem, Training, same_classes
 from ._util.progress import Report
 from ._util.threads import Workers, count_threads
@@ -248,10 +248,8 @@ class KernelSVM(Machine[KernelTraining]):
         checks.check_same_kind(self, X, "dual_coef_", method)
 
     def _enter(self, X: MatrixLike) -> tuple[Any, Home]:
-        device, vectors = self.device, self.support_vectors_
-        if device is None and is_tensor(vectors):
-            device = vectors.device
-        X, home = enter(X, device, isinstance(self.kernel_, Precomputed | kernels.Function))
+        plain = isinstance(self.kernel_, Precomputed | kernels.Function)
+        X, home = enter(X, place_of(self.device, self.support_vectors_), plain)
         return checks.validate_rows(self, X), home
 
     def _scores(self, X: MatrixLike) -> Floats:

@@ -26,7 +26,7 @@ from ._device import arrays, products
 from ._input import checks
 from ._input.checks import Interval, StrOptions
 from ._input.collections import is_dask
-from ._input.entry import Portable, enter, stored_like_input
+from ._input.entry import Portable, enter, place_of, stored_like_input
 from ._util.threads import Workers, count_threads, one_blas_thread
 from ._util.typing import Array, Floats, Index, MatrixLike, VectorLike
 from .kernels import RBF, Function, Kernel, Precomputed, centre_of, get_kernel, kernel_matrix, prepared, reach
@@ -189,7 +189,8 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
 
             return transform_nystroem(self, X)
         checks.check_same_kind(self, X, "normalization_", "transform")
-        X, home = enter(X, self._place, plain=isinstance(self.kernel_, Precomputed | Function))
+        plain = isinstance(self.kernel_, Precomputed | Function)
+        X, home = enter(X, place_of(self.device, self.normalization_), plain)
         X = checks.validate_rows(self, X)
         features = self._features_on_device(X, home) if isinstance(X, arrays.Rows) else self._features(X)
         return home.give(features)
@@ -203,12 +204,6 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
         self.normalization_ = self._normalization(found.dtype)
         checks.remember_columns(self, *found.columns)
         return self
-
-    @property
-    def _place(self) -> Any:
-        """Where features are computed: on the given device, or on that of the tensors of the fit."""
-        fitted = self.normalization_
-        return fitted.device if self.device is None and arrays.is_tensor(fitted) else self.device
 
     def _features(self, X: MatrixLike) -> Floats:
         into = np.ascontiguousarray(arrays.to_host(self.normalization_).T)

@@ -239,11 +239,6 @@ class DensityWeights(Portable):
         """
         return self.fit(X, y, sample_weight).weights_
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     def _density(self, kernel: RBF, X: MatrixLike, codes: Index, weight: Array) -> Array:
         """s, or sy where there are several classes."""
         on_device = isinstance(X, arrays.Rows)
