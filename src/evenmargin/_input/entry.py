@@ -122,10 +122,10 @@ def _is_result(name: str, value: Any) -> bool:
 
 
 class Portable(BaseEstimator):
-    """An estimator whose rows may be sparse, or tensors; what it keeps of these travels as NumPy arrays.
+    """An estimator whose rows may be sparse or tensors, and whose tensors are NumPy arrays when it is copied or saved.
 
-    Pickled, copied or saved, tensors become arrays, and tensors again where their device can be had. Elsewhere (no GPU, a
-    forked process, no memory left) they stay with NumPy, so that a machine fitted on a GPU predicts without one.
+    They are tensors again where their device can be had. Elsewhere (no GPU, a forked process, no memory left) they stay
+    with NumPy, so that a machine fitted on a GPU predicts without one.
     """
 
     def __sklearn_tags__(self) -> Any:
