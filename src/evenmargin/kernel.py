@@ -81,9 +81,8 @@ class KernelSVM(Machine[KernelTraining]):
     density : None, str, int or DensityWeights, default=None
         As in `LinearSVM`.
     solver : {"auto", "smo", "lbfgs", "sgd"} or a solver, default="auto"
-        "smo" is exact for the hinge and the squared hinge, "lbfgs" for the smooth
-        losses on up to some ten thousand rows; "sgd" takes any loss. "auto" takes
-        an exact solver where that is affordable and says in `solver_` which.
+        "smo" is exact for the hinge and the squared hinge, "lbfgs" for the smooth losses on up to some ten
+        thousand rows; "sgd" takes any loss. "auto" takes an exact one where affordable; `solver_` says which.
     intercept : {"free", "augmented"}, float or None, default="free"
         As in `LinearSVM`. "augmented" adds 1 to the kernel.
     sampling : {"uniform", "balanced"} or a sampler, default="uniform"
