@@ -216,7 +216,7 @@ TEXT = np.where(Y, "a", "b")
 WEIGHTS = [
     *[(np.where(ONE, bad, 1.0), says) for bad, says in [(NAN, "contains NaN"), (INF, "infinity"), (-1.0, "Negative")]],
     (np.zeros(N), "(?i)sample weights.*zero"),
-    (np.ones(3), r"sample_weight.*\(3,\), expected \(60,\)"),
+    (np.ones(3), r"sample_weight has shape \(3,\); .* each of the 60 rows"),
     (1.0 - Y, "one class only.*weight 0"),
 ]
 SET_ASIDE = [
@@ -237,7 +237,7 @@ SET_ASIDE = [
         ({"y": Y[:5]}, r"inconsistent numbers of samples: \[60, 5\]"),
         ({"y": np.c_[Y, Y]}, "y should be a 1d array"),
         ({"y": np.where(ONE, NAN, Y)}, "y contains NaN"),
-        ({"y": np.where(ONE, None, Y)}, "Unknown label type"),
+        ({"y": np.where(ONE, None, Y)}, "must be of one type, none of them missing"),
         ({"y": np.where(ONE, None, TEXT)}, "(?i)label|missing"),
         ({"y": pd.Series(TEXT, dtype="string").mask(ONE)}, "(?i)label|missing|contains NaN"),
         ({"y": np.array(["a", *Y[1:].tolist()], dtype=object)}, "(?i)label|classes|uniformly"),

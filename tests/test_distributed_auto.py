@@ -273,7 +273,7 @@ def with_gap():
         (lambda: fast().fit(rows(), labels(np.ones(500))), "one class only"),
         (
             lambda: fast().fit(rows(), labels(), -np.ones(500)),
-            "Partition 0 of y: sample_weight must hold finite",
+            "Partition 0 of y: Negative values in data passed to `sample_weight`",
         ),
         (lambda: fast().fit(rows(), labels()[:-1]), "X has 500 rows and y has 499"),
         (lambda: fast().fit(rows().map_blocks(csr_matrix), labels()), "Partition 0: Sparse X is not supported here"),

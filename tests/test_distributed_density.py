@@ -191,7 +191,7 @@ def broken():
         (lambda: fitted(method="exact"), "method='exact' takes all pairs of rows: on dask collections choose"),
         (lambda: DensityWeights("same_class", **OPTIONS).fit(rows()), "needs the classes of the rows"),
         (lambda: fitted(X=broken()), "Partition 2: Input X contains NaN"),
-        (lambda: fitted(weight=-np.ones(400)), "Partition 0: sample_weight must hold finite numbers, none below 0"),
+        (lambda: fitted(weight=-np.ones(400)), "Partition 0: Negative values in data passed to `sample_weight`"),
         (lambda: fitted(weight=np.zeros(400)), "no rows of a weight above 0"),
         (lambda: fitted(gamma=1e16), "no digits of their distances are left"),
         (lambda: fitted("same_class", y=Y[:-1]), "X has 400 rows and y has 399"),

@@ -85,7 +85,7 @@ def broken_csr(block):
         (lambda: (chunked()[0], np.where(np.arange(1_200) < 600, Y.astype(object), "a")), "one type in all partitions"),
         (lambda: (chunked()[0], np.zeros(1_200)), r"^The target has one class only \(0.0\)"),
         (lambda: (*chunked(), np.zeros(1_200)), "^X has no rows of a weight above 0"),
-        (lambda: (*chunked(), -np.ones(1_200)), "^Partition 0: sample_weight must hold finite numbers, none below 0"),
+        (lambda: (*chunked(), -np.ones(1_200)), "^Partition 0: Negative values in data passed to `sample_weight`"),
         (lambda: (chunked()[0], chunked()[1][:-1]), "^X has 1200 rows and y has 1199"),
         (lambda: (*chunked(), np.ones(7)), "^X has 1200 rows and sample_weight has 7"),
         (lambda: (chunked()[0], None), "^LinearSVM requires y to be passed"),

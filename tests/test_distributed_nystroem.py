@@ -241,7 +241,10 @@ def broken(value):
         (lambda: fitted(rows(), labels()[:-1]), "X has 600 rows and y has 599"),
         (lambda: StratifiedNystroem(stratify={1: 3}).fit(rows()), "call fit"),
         (lambda: StratifiedNystroem().fit(rows(), None, np.zeros(600)), "no rows of a weight above 0"),
-        (lambda: StratifiedNystroem().fit(rows(), None, -np.ones(600)), "Partition 0: sample_weight"),
+        (
+            lambda: StratifiedNystroem().fit(rows(), None, -np.ones(600)),
+            "Partition 0: Negative values in data passed to `sample_weight`",
+        ),
         (lambda: fitted().transform(rows()[:, :4]), "X has 4 features"),
         (lambda: fitted().transform(broken(np.nan)).compute(), "Input X contains NaN"),
         (lambda: fitted(frame()[NAMES], frame()["y"]).transform(frame()[NAMES[::-1]]), "feature names"),

@@ -263,7 +263,7 @@ def test_a_choice_that_makes_no_sense(options, words):
 
 
 def test_weights_that_make_no_sense():
-    with pytest.raises(ValueError, match="none below 0"):
+    with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
         search().fit(R, T, sample_weight=-np.ones(120))
     with pytest.raises(ValueError, match="All sample weights are zero"):
         search().fit(R, T, sample_weight=np.zeros(120))

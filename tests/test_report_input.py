@@ -173,7 +173,7 @@ def test_a_name_that_was_read_badly_does_not_break_the_file(tmp_path):
         (lambda X, y: {"prices": 100}, "must be a dict such as"),
         (lambda X, y: {"rows": ["a"]}, "rows has 1 names"),
         (lambda X, y: {"provenance": "a.csv"}, "provenance must be a dict"),
-        (lambda X, y: {"sample_weight": np.full(120, -1.0)}, "none below 0"),
+        (lambda X, y: {"sample_weight": np.full(120, -1.0)}, "Negative values in data passed to `sample_weight`"),
         (lambda X, y: {"sample_weight": y.astype(float)}, "Rows of both classes with a weight above 0"),
     ],
 )  # fmt: skip

@@ -660,9 +660,9 @@ def test_options_that_are_none(options, said):
         (np.linspace(0, 1, 240), None, "Unknown label type"),
         (Y[:-1], None, "inconsistent numbers of samples"),
         (Y, np.ones(239), "one weight for each of the 240 rows"),
-        (Y, np.full(240, -1.0), "none below 0"),
-        (Y, np.full(240, np.nan), "must hold finite numbers"),
-        (Y, np.full(240, 1e308), "with a finite sum"),
+        (Y, np.full(240, -1.0), "Negative values in data passed to `sample_weight`"),
+        (Y, np.full(240, np.nan), "Input sample_weight contains NaN"),
+        (Y, np.full(240, 1e308), "adds up to infinity"),
     ],
 )
 def test_labels_and_weights_that_are_none(labels, weight, said):

@@ -22,23 +22,15 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 
-from ._device.arrays import to_host
-from ._input.checks import (
-    ConvergenceWarning,
-    Interval,
-    StrOptions,
-    available_if,
-    drop_weightless,
-    seed_from,
-    validate_aside,
-    validate_training,
-)
+from ._device.arrays import Home, to_host
+from ._input import checks
+from ._input.checks import ConvergenceWarning, Interval, StrOptions
 from ._input.collections import is_dask, refuse_dask
-from ._input.entry import Portable, kind_of
+from ._input.entry import Portable, enter, kind_of
 from ._util.progress import Report, progress_bars
 from ._util.threads import Workers, one_blas_thread
 from ._util.typing import Array, Floats, Index, MatrixLike, VectorLike
@@ -152,6 +144,7 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
     """Base of `LinearSVM` and `KernelSVM`: the fit around the solver, and predictions from scores."""
 
     classes_: NDArray[Any]
+    intercept_: Floats
     n_iter_: int
     solver_: str
 
@@ -177,11 +170,11 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
 
     def _enter_rows(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> Training:
         """Check the rows, and leave out those of weight 0 or density 0."""
-        X, y, weight, classes = validate_training(self, X, y, sample_weight)
+        X, y, weight, classes = checks.validate_training(self, X, y, sample_weight)
         self._warn_if_reversed()
-        index, y, weight, classes = drop_weightless(np.arange(y.size), y, weight, classes)
+        index, y, weight, classes = checks.drop_weightless(np.arange(y.size), y, weight, classes)
         X = self._take_rows(X, index)
-        seed = seed_from(self.random_state)
+        seed = checks.seed_from(self.random_state)
         density = density_weights(self.density, X, y, weight, seed)
         if density is not None:
             kept = np.flatnonzero(density)
@@ -204,7 +197,7 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
                 with one_blas_thread():
                     return self._outcome_of(task, solver, run(task.problem, solver, control))
 
-            outcomes = Parallel(n_jobs=self._tasks_at_once, require="sharedmem")(
+            outcomes = Parallel(n_jobs=self.n_jobs if workers is None else 1, require="sharedmem")(
                 delayed(solve)(place, open_bar(training.classes[which])) for place, which in enumerate(tasks)
             )
         totals = training.totals
@@ -215,13 +208,8 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
         )
         return Outcome(solver, tuple(outcomes), training.classes, training.X.dtype, progress)
 
-    @property
-    def _tasks_at_once(self) -> int | None:
-        """How many tasks run at a time, as joblib's `n_jobs`."""
-        return 1
-
     def _workers(self) -> AbstractContextManager[Workers | None]:
-        """The threads over tiles within a task."""
+        """The threads over tiles within a task; without them `n_jobs` is for threads over tasks."""
         return nullcontext()
 
     def _task_problem(self, training: AnyTraining, place: int, workers: Workers | None) -> TaskProblem[AnyTraining]:
@@ -263,7 +251,7 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
         rule = AUCHalting() if self.stopping == "auc" else self.stopping
         if rule is None or rule.validation is None:
             return rule
-        X, y = validate_aside(self, rule.validation, classes, like)
+        X, y = checks.validate_aside(self, rule.validation, classes, like)
         labels = np.where(y == classes[which], sign, -sign)
         if np.unique(labels).size < 2:
             raise ValueError("stopping: the rows set aside for ROC-AUC must hold both classes.")
@@ -274,8 +262,21 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
             raise ValueError(f"stopping is for the stochastic solvers, {stochastic}; {solver.name!r} stops by its gap.")
         return solver
 
+    def _coefficients(self, outcome: Outcome, dtype: DTypeLike, advice: str) -> tuple[NDArray[Any], Floats]:
+        """The coefficients and the intercepts of all tasks, a row for each; they must be finite."""
+        with np.errstate(over="ignore"):
+            coef = np.stack([task.coef for task in outcome.tasks]).astype(dtype, copy=False)
+            intercept = np.array([task.intercept for task in outcome.tasks]).astype(dtype, copy=False)
+        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+            raise ValueError(
+                f"The coefficients that solver={outcome.solver.name!r} found are not finite in {np.dtype(dtype)}: "
+                f"scale the features, or choose {advice}."
+            )
+        return coef, intercept
+
     def _record(self, outcome: Outcome) -> None:
         """Store how the solver ended."""
+        self.classes_ = outcome.classes
         solutions = [task.solution for task in outcome.tasks]
         self.solver_ = outcome.solver.name
         self.n_iter_ = max(solution.n_iter for solution in solutions)
@@ -328,8 +329,54 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
 
     # --- predictions ---
 
+    @by_blocks
     def decision_function(self, X: MatrixLike) -> Floats:
+        """Signed scores, above 0 for `classes_[1]` of two classes.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or torch tensor of shape (n_samples, n_features)
+            For a `KernelSVM` with kernel="precomputed", kernel values of shape (n_samples, n_samples_fit).
+
+        Returns
+        -------
+        ndarray or tensor of shape (n_samples,) or (n_samples, n_classes)
+        """
+        self._check_kind(X, "decision_function")
+        X, home = self._enter(X)
+        scores = self._scores(X)
+        return home.give(scores.ravel() if scores.shape[1] == 1 else scores)
+
+    def split_decision(self, X: MatrixLike) -> tuple[Floats, Floats, float]:
+        """The parts of the scores that come from rows of `classes_[1]` and of `classes_[0]`, and the intercept.
+
+        Their sum is `decision_function`; z-SVM multiplies the part of the rare class.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or torch tensor of shape (n_samples, n_features)
+
+        Returns
+        -------
+        positive, negative : ndarray of shape (n_samples,)
+        intercept : float
+        """
+        checks.check_is_fitted(self)
+        positive, negative = self._score_parts(X)
+        return positive, negative, float(self.intercept_[0])
+
+    def _scores(self, X: MatrixLike) -> Floats:
+        """The scores of rows that have entered, with a column for each class against the rest."""
         raise NotImplementedError
+
+    def _score_parts(self, X: MatrixLike) -> tuple[Floats, Floats]:
+        """The scores of two classes without the intercept, as the parts of `split_decision`."""
+        raise NotImplementedError
+
+    def _enter(self, X: MatrixLike) -> tuple[Any, Home]:
+        """Rows to predict, where that is done, and the kind of array that they were."""
+        X, home = enter(X, plain=True)
+        return checks.validate_rows(self, X), home
 
     @by_blocks
     def predict(self, X: MatrixLike) -> NDArray[Any]:
@@ -349,7 +396,7 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
         chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return kind_of(X).give(np.asarray(self.classes_[chosen]))
 
-    @available_if(_has_probabilities)
+    @checks.available_if(_has_probabilities)
     @by_blocks
     def predict_proba(self, X: MatrixLike) -> Floats:
         """Probabilities of the log loss, under the class weights it was fitted with.
@@ -372,7 +419,7 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
         total = each.sum(axis=1, keepdims=True)
         return give(np.asarray(np.where(total > 0, each / np.where(total > 0, total, 1), 1 / each.shape[1])))
 
-    @available_if(_has_probabilities)
+    @checks.available_if(_has_probabilities)
     @by_blocks
     def predict_log_proba(self, X: MatrixLike) -> Floats:
         """Logarithms of `predict_proba`.
@@ -389,11 +436,6 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
         with np.errstate(divide="ignore"):
             return kind_of(X).give(np.log(to_host(self.predict_proba(X))))
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Where a file holds JSON, as that of skops does, an enum of strings has become a string.
         if "status_" in state:
@@ -402,6 +444,7 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
 
     def _check_kind(self, X: MatrixLike, method: str) -> None:
         """Refuse rows that are not of the kind of the fit, where a machine follows scikit-learn's rule on it."""
+        checks.check_is_fitted(self)
 
 
 def _as_status(known: Any) -> Any:

@@ -11,37 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import kernels
 from ._device.arrays import Home, Rows, is_tensor, to_host
-from ._input.checks import (
-    Interval,
-    StrOptions,
-    check_is_fitted,
-    check_same_kind,
-    fit_context,
-    store_parameters,
-    validate_rows,
-)
-from ._input.entry import enter, stored_like_input
-from ._machine import Machine, TaskProblem, Training, by_blocks, same_classes
+from ._input import checks
+from ._input.checks import Interval, StrOptions
+from ._input.entry import enter, place_of, stored_like_input
+from ._machine import Machine, TaskProblem, Training, same_classes
 from ._util.progress import Report
 from ._util.threads import Workers, count_threads
 from ._util.typing import Array, ClassWeight, Floats, Index, MatrixLike, RandomState, VectorLike
 from .density import DensityWeights
-from .kernels import (
-    RBF,
-    Exponential,
-    Function,
-    Kernel,
-    Laplacian,
-    Linear,
-    Poly,
-    Precomputed,
-    centre_of,
-    get_kernel,
-    kernel_dot,
-    kernel_matrix,
-    reach,
-)
+from .kernels import Kernel, Linear, Precomputed
 from .kernels.checks import check_digits, check_precomputed, is_definite
 from .losses import get_loss
 from .problem import KernelProblem, Problem, Solution
@@ -58,6 +38,8 @@ __all__ = ["KernelSVM"]
 _FEW = 256
 # The error of scores in float32 on some training rows, in units of the largest, up to which float32 is used.
 _ERROR = 7e-5
+# Kernels whose scores may be computed in float32.
+_SINGLE = kernels.RBF | kernels.Exponential | kernels.Laplacian | kernels.Linear | kernels.Poly
 
 
 @dataclass(frozen=True)
@@ -72,11 +54,10 @@ class KernelTraining(Training):
 class KernelSVM(Machine[KernelTraining]):
     """A support vector machine with a kernel, for classes of unequal size.
 
-    Minimises 1/2 ‖f‖² + C Σ cost_i · loss(y_i (f(x_i) + b)) over the functions
-    f = Σ β_j K(x_j, ·), where the cost of a row is its class weight times its
-    density weight times its sample weight. The exact solvers reach the optimum
-    and say how close they are; a sample weight of 2 is the same as the row twice.
-    The machine keeps only its support vectors.
+    Minimises 1/2 ‖f‖² + C Σ cost_i · loss(y_i (f(x_i) + b)) over the functions f = Σ β_j K(x_j, ·), where the
+    cost of a row is its class weight times its density weight times its sample weight. The exact solvers
+    reach the optimum and say how close they are; a sample weight of 2 is the same as the row twice. The
+    machine keeps only its support vectors.
 
     Parameters
     ----------
@@ -89,8 +70,7 @@ class KernelSVM(Machine[KernelTraining]):
         A kernel object sets its own parameters: ``RBF(sigma=1.5)``. A callable
         takes two matrices and returns the matrix of kernel values.
     gamma : float, "scale" or "auto", default="scale"
-        Of all but "linear" and "precomputed". "scale" is 1/(columns · variance of X), by
-        sample weight; "auto" is 1/columns.
+        Not of "linear" or "precomputed". "scale": 1/(columns · weighted variance of X), "auto": 1/columns.
     degree : int, default=3
         Of "poly".
     coef0 : float, default=0.0
@@ -101,9 +81,8 @@ class KernelSVM(Machine[KernelTraining]):
     density : None, str, int or DensityWeights, default=None
         As in `LinearSVM`.
     solver : {"auto", "smo", "lbfgs", "sgd"} or a solver, default="auto"
-        "smo" is exact for the hinge and the squared hinge, "lbfgs" for the smooth
-        losses on up to some ten thousand rows; "sgd" takes any loss. "auto" takes
-        an exact solver where that is affordable and says in `solver_` which.
+        "smo" is exact for the hinge and the squared hinge, "lbfgs" for the smooth losses on up to some ten
+        thousand rows; "sgd" takes any loss. "auto" takes an exact one where affordable; `solver_` says which.
     intercept : {"free", "augmented"}, float or None, default="free"
         As in `LinearSVM`. "augmented" adds 1 to the kernel.
     sampling : {"uniform", "balanced"} or a sampler, default="uniform"
@@ -111,10 +90,9 @@ class KernelSVM(Machine[KernelTraining]):
     stopping : None, "auc" or AUCHalting, default=None
         Halting on ROC-AUC, for "sgd".
     tol : float, default=1e-3
-        "smo" stops, as SVC does, when no pair of rows violates the conditions of
-        the optimum by more than tol (in units of the margin), and the duality gap
-        is below tol times the objective. "lbfgs" stops when the gap is below tol²
-        times the objective.
+        "smo" stops, as SVC does, when no pair of rows violates the conditions of the optimum by more than tol
+        (in units of the margin), and the duality gap is below tol times the objective. "lbfgs" stops when the
+        gap is below tol² times the objective.
     max_iter : int or None, default=None
         Budget in the solver's own unit: steps for "sgd", working sets for "smo".
     cache_size : float, default=200.0
@@ -128,9 +106,8 @@ class KernelSVM(Machine[KernelTraining]):
     verbose : int, default=0
         1 shows a progress bar.
     device : None, "cpu", "cuda" or "cuda:0", default=None
-        Where kernel values are computed. None: where X is, which for torch tensors on
-        a GPU is there. A precomputed or a callable kernel is taken to the CPU. GPUs need
-        the extra `torch`.
+        Where kernel values are computed. None: where X is, which for torch tensors on a GPU is there. A
+        precomputed or a callable kernel is taken to the CPU. GPUs need the extra `torch`.
 
     Attributes
     ----------
@@ -149,9 +126,8 @@ class KernelSVM(Machine[KernelTraining]):
     objective_ : float or ndarray of shape (n_classes,)
         NaN after "sgd" on many rows, where it would cost more than the fit.
     dual_gap_ : float or ndarray of shape (n_classes,)
-        Certified bound on objective_ − optimum; NaN where there is none: for
-        Blinex, for a kernel that is not positive definite (of a callable or a
-        precomputed one, 300 rows are looked at), and as above.
+        Certified bound on objective_ − optimum; NaN where there is none: for Blinex, for a kernel that is not
+        positive definite (of a callable or a precomputed one, 300 rows are looked at), and as above.
     n_iter_ : int
     status_ : Status or list of Status
     solver_ : str
@@ -161,19 +137,17 @@ class KernelSVM(Machine[KernelTraining]):
 
     Notes
     -----
-    Scores of a machine with more than 256 support vectors are computed in float32
-    where that changes the scores of some training rows by less than 7e-5 of the
-    largest, and in float64 otherwise.
+    Scores of a machine with more than 256 support vectors are computed in float32 where that changes the
+    scores of some training rows by less than 7e-5 of the largest, and in float64 otherwise.
 
     After a fit to a torch tensor on a GPU the arrays above are tensors there, and
     predictions are, too; `classes_` stays with NumPy, and so do labels that are text.
     Tensors on the CPU are taken for arrays unless scikit-learn's array API dispatch is
     on. A machine that is pickled or saved on a GPU can be loaded where there is none.
 
-    On a GPU "smo" and "sgd" take kernel values in float32 for more than 2 048 rows,
-    whatever the type of X: with an error of 5e-7 of themselves, for the RBF kernel times
-    1 + 2γ‖x‖². "smo" computes what it ends with again in float64, as on the CPU, so that
-    its optimum is as good. Scores are in float32 by the rule above.
+    On a GPU "smo" and "sgd" take kernel values in float32 for more than 2 048 rows, whatever the type of X:
+    with an error of 5e-7 of themselves, for the RBF kernel times 1 + 2γ‖x‖². "smo" computes what it ends with
+    again in float64, as on the CPU, so that its optimum is as good. Scores are in float32 by the rule above.
 
     Examples
     --------
@@ -191,7 +165,6 @@ class KernelSVM(Machine[KernelTraining]):
     support_vectors_: Any
     dual_coef_: Array
     n_support_: Index
-    intercept_: Array
     kernel_: Kernel
 
     _parameter_constraints: dict[str, list[Any]] = {
@@ -229,9 +202,9 @@ class KernelSVM(Machine[KernelTraining]):
         verbose: int = 0,
         device: str | None = None,
     ) -> None:
-        store_parameters(self, locals())
+        checks.store_parameters(self, locals())
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @checks.fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> KernelSVM:
         """Fit the machine.
 
@@ -257,25 +230,6 @@ class KernelSVM(Machine[KernelTraining]):
         self._warn_unless_converged(outcome, self._tolerance(outcome.solver), advice)
         return self
 
-    @by_blocks
-    def decision_function(self, X: MatrixLike) -> Floats:
-        """Signed scores f(x) + b, above 0 for `classes_[1]` of two classes.
-
-        Parameters
-        ----------
-        X : array-like, CSR matrix or torch tensor of shape (n_samples, n_features)
-            With kernel="precomputed", kernel values of shape (n_samples, n_samples_fit).
-
-        Returns
-        -------
-        ndarray or tensor of shape (n_samples,) or (n_samples, n_classes)
-        """
-        self._check_kind(X, "decision_function")
-        X, home = self._enter(X)
-        scores = _finite(self._kernel_sums(X, to_host(self.dual_coef_).T), X) + to_host(self.intercept_)
-        scores = scores.astype(X.dtype, copy=False)
-        return home.give(scores.ravel() if scores.shape[1] == 1 else scores)
-
     @property
     def _pairwise(self) -> bool:
         return isinstance(self.kernel, Precomputed) or self.kernel == "precomputed"
@@ -286,39 +240,28 @@ class KernelSVM(Machine[KernelTraining]):
         tags.input_tags.sparse = not self._pairwise
         return tags
 
-    def split_decision(self, X: MatrixLike) -> tuple[Array, Array, float]:
-        """The parts of the scores that come from positive and from negative coefficients, and the intercept.
+    # --- hooks of the predictions ---
 
-        Their sum is `decision_function`; z-SVM multiplies the part of the rare class.
+    def _check_kind(self, X: MatrixLike, method: str) -> None:
+        super()._check_kind(X, method)
+        checks.check_same_kind(self, X, "dual_coef_", method)
 
-        Parameters
-        ----------
-        X : array-like, CSR matrix or torch tensor of shape (n_samples, n_features)
+    def _enter(self, X: MatrixLike) -> tuple[Any, Home]:
+        plain = isinstance(self.kernel_, Precomputed | kernels.Function)
+        X, home = enter(X, place_of(self.device, self.support_vectors_), plain)
+        return checks.validate_rows(self, X), home
 
-        Returns
-        -------
-        positive, negative : ndarray of shape (n_samples,)
-        intercept : float
-        """
-        check_is_fitted(self)
+    def _scores(self, X: MatrixLike) -> Floats:
+        scores = _finite(self._kernel_sums(X, to_host(self.dual_coef_).T), X) + to_host(self.intercept_)
+        return scores.astype(X.dtype, copy=False)
+
+    def _score_parts(self, X: MatrixLike) -> tuple[Floats, Floats]:
         if self.classes_.size > 2:
             raise ValueError(f"The score can be split for two classes, and these are {self.classes_.size}.")
         beta = to_host(self.dual_coef_)[0]
         X, _ = self._enter(X)
         parts = _finite(self._kernel_sums(X, np.column_stack([np.maximum(beta, 0), np.minimum(beta, 0)])), X)
-        return parts[:, 0], parts[:, 1], float(self.intercept_[0])
-
-    def _check_kind(self, X: MatrixLike, method: str) -> None:
-        check_is_fitted(self)
-        check_same_kind(self, X, "dual_coef_", method)
-
-    def _enter(self, X: MatrixLike) -> tuple[Any, Home]:
-        """Rows to predict, on the device where that is done, and the kind of array that they were."""
-        device, vectors = self.device, self.support_vectors_
-        if device is None and is_tensor(vectors):
-            device = vectors.device
-        X, home = enter(X, device, isinstance(self.kernel_, Precomputed | Function))
-        return validate_rows(self, X), home
+        return parts[:, 0], parts[:, 1]
 
     def _kernel_sums(self, X: MatrixLike, V: Array) -> Array:
         """K(X, support vectors) · V."""
@@ -330,13 +273,13 @@ class KernelSVM(Machine[KernelTraining]):
         dtype = np.float32 if self._single else np.float64
         small = X.shape[0] * V.shape[0] < 1_000_000
         with Workers(1 if small else count_threads(self.n_jobs)) as workers:
-            return kernel_dot(self.kernel_, X, vectors, V, dtype=dtype, shift=self._shift, workers=workers)
+            return kernels.kernel_dot(self.kernel_, X, vectors, V, dtype=dtype, shift=self._shift, workers=workers)
 
     # --- hooks of the fit ---
 
     def _enter_training(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> KernelTraining:
-        kernel = get_kernel(self.kernel, self.gamma, self.degree, self.coef0)
-        X, home = enter(X, self.device, isinstance(kernel, Precomputed | Function))
+        kernel = kernels.get_kernel(self.kernel, self.gamma, self.degree, self.coef0)
+        X, home = enter(X, self.device, isinstance(kernel, Precomputed | kernels.Function))
         if self.density is not None and self._pairwise:
             raise ValueError("density needs the rows themselves: with kernel='precomputed' give sample_weight.")
         rows = self._enter_rows(X, y, sample_weight)
@@ -365,9 +308,12 @@ class KernelSVM(Machine[KernelTraining]):
 
     def _adapted(self, problem: Problem, training: KernelTraining, workers: Workers | None) -> KernelProblem:
         return KernelProblem(
-            problem.X, problem.y, problem.price, problem.loss, problem.intercept, problem.radius,
-            kernel=training.kernel, cache_size=float(self.cache_size), workers=workers, definite=training.definite,
-        )  # fmt: skip
+            **vars(problem),
+            kernel=training.kernel,
+            cache_size=float(self.cache_size),
+            workers=workers,
+            definite=training.definite,
+        )
 
     def _choose_solver(self, problem: Problem) -> Solver:
         stochastic = self.stopping is not None and self.solver == "auto"
@@ -409,17 +355,11 @@ class KernelSVM(Machine[KernelTraining]):
         return TaskOutcome(solution, task.sign, progress, task.problem.zero_objective)
 
     def _store(self, training: KernelTraining, outcome: Outcome) -> None:
-        kernel, X, tasks = training.kernel, training.X, outcome.tasks
-        beta = np.stack([task.coef for task in tasks]).astype(np.float64, copy=False)
-        intercept = np.array([task.intercept for task in tasks])
-        if not (np.isfinite(beta).all() and np.isfinite(intercept).all()):
-            raise ValueError(
-                f"The coefficients that solver={outcome.solver.name!r} found are not finite: scale the features, or "
-                "choose a smaller C or another kernel."
-            )
+        kernel, X = training.kernel, training.X
+        beta, intercept = self._coefficients(outcome, np.float64, "a smaller C or another kernel")
         chosen = np.flatnonzero(beta.any(axis=0))
-        self.classes_, self.kernel_ = outcome.classes, kernel
-        self.support_, self.dual_coef_, self.intercept_ = training.index[chosen], beta[:, chosen], intercept
+        self.kernel_, self.support_ = kernel, training.index[chosen]
+        self.dual_coef_, self.intercept_ = beta[:, chosen], intercept
         pairwise = isinstance(kernel, Precomputed)
         self.support_vectors_ = np.empty((chosen.size, 0)) if pairwise else X[chosen]
         self.n_support_ = np.array([np.count_nonzero(training.y[chosen] == label) for label in outcome.classes])
@@ -430,13 +370,13 @@ class KernelSVM(Machine[KernelTraining]):
         """Find out by a trial whether scores may be computed in float32, and around which number kernel values lie."""
         self._shift, self._single = 0.0, False
         vectors = self.support_vectors_
-        if vectors.shape[0] <= _FEW or not isinstance(self.kernel_, RBF | Exponential | Laplacian | Linear | Poly):
+        if vectors.shape[0] <= _FEW or not isinstance(self.kernel_, _SINGLE):
             return
-        if isinstance(self.kernel_, RBF):
-            if reach(self.kernel_, vectors, centre_of(self.kernel_, vectors)) > 1e4:
+        if isinstance(self.kernel_, kernels.RBF):
+            if kernels.reach(self.kernel_, vectors, kernels.centre_of(self.kernel_, vectors)) > 1e4:
                 return  # float32 has no digits for such distances
             some = vectors[:: vectors.shape[0] // 100]
-            near = kernel_matrix(self.kernel_, some, some, dtype=np.float64).mean() > 0.5
+            near = kernels.kernel_matrix(self.kernel_, some, some, dtype=np.float64).mean() > 0.5
             self._shift = 1.0 if near else 0.0  # K − 1 is exact for K ≥ 1/2
         rows = X[:: max(1, X.shape[0] // 500)]
         exact = self._kernel_sums(rows, self.dual_coef_.T)

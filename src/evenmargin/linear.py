@@ -8,19 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._input.checks import (
-    available_if,
-    check_is_fitted,
-    fit_context,
-    remember_columns,
-    seed_from,
-    store_parameters,
-    validate_rows,
-    validate_training,
-)
+from ._input import checks
 from ._input.collections import is_dask
-from ._input.entry import enter
-from ._machine import Machine, TaskProblem, Training, by_blocks, same_classes
+from ._machine import Machine, TaskProblem, Training, same_classes
 from ._util.progress import Report
 from ._util.threads import Workers
 from ._util.typing import ClassWeight, Floats, MatrixLike, RandomState, VectorLike
@@ -44,32 +34,27 @@ def _can_stream(estimator: LinearSVM) -> bool:
 class LinearSVM(Machine[Training]):
     """A linear support vector machine for classes of unequal size.
 
-    Minimises 1/2 ‖w‖² + C Σ cost_i · loss(y_i (x_i·w + b)), where the cost of a
-    row is its class weight times its sample weight. The exact solvers, which
-    are the default on data that fits, reach the same optimum whichever is
-    chosen, and a sample weight of 2 is the same as the row twice.
+    Minimises 1/2 ‖w‖² + C Σ cost_i · loss(y_i (x_i·w + b)), where the cost of a row is its class weight times
+    its sample weight. The exact solvers, which are the default on data that fits, reach the same optimum
+    whichever is chosen, and a sample weight of 2 is the same as the row twice.
 
     Parameters
     ----------
     C : float, default=1.0
         Price of the losses against the margin.
     alpha : float or None, default=None
-        λ, as in `SGDClassifier`; if given it sets C = 1/(λ·n), n counting
-        sample weights.
+        λ, as in `SGDClassifier`; if given it sets C = 1/(λ·n), n counting sample weights.
     loss : {"hinge", "squared_hinge", "log", "blinex"} or a loss, default="hinge"
-        scikit-learn's "log_loss" is another name for "log".
-        A loss object sets its parameters: ``Blinex(a=1.5, b=0.5)``.
+        "log_loss" is another name for "log". A loss object sets its parameters: ``Blinex(a=1.5, b=0.5)``.
     class_weight : None, "balanced", "inverse", dict or callable, default=None
-        "balanced" gives both classes the same total cost; "inverse" is 1 over
-        the weight of the class. Both count sample weights. Of several classes,
-        each is balanced against the rest.
+        "balanced" gives both classes the same total cost; "inverse" is 1 over the weight of the class. Both
+        count sample weights. Of several classes, each is balanced against the rest.
     density : None, str, int or DensityWeights, default=None
         A further factor of the costs, from the density around each row: a scheme of
         `DensityWeights` by name or number, or such an object.
     solver : {"auto", "newton", "dual_cd", "lbfgs", "pegasos", "nesterov"} or a solver, default="auto"
-        "auto" takes an exact solver where that is affordable and says in
-        `solver_` which. A solver object sets its options:
-        ``Pegasos(project=True)``.
+        "auto" takes an exact solver where that is affordable and says in `solver_` which. A solver object
+        sets its options: ``Pegasos(project=True)``.
     intercept : {"free", "augmented"}, float or None, default="free"
         "free": learned and not penalised, as in SVC. "augmented": the weight of
         a constant column, penalised, as in LinearSVC. A number: fixed. None: 0.
@@ -86,12 +71,10 @@ class LinearSVM(Machine[Training]):
         mini-batches for "nesterov", passes for "dual_cd". None: the solver's.
     random_state : int, RandomState or None, default=None
     warm_start : bool, default=False
-        Go on from the last fit: Pegasos with its count of steps, the exact
-        solvers of the hinge with their multipliers if the rows are as many, the
-        others with the coefficients.
+        Go on from the last fit: Pegasos with its count of steps, the exact solvers of the hinge with their
+        multipliers if the rows are as many, the others with the coefficients.
     n_jobs : int or None, default=None
-        Threads over the one-vs-rest problems of several classes. The answer
-        does not depend on it.
+        Threads over the one-vs-rest problems of several classes. The answer does not depend on it.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -112,11 +95,9 @@ class LinearSVM(Machine[Training]):
         The part of `coef_` that comes from rows of `classes_[1]`: of two classes, after an exact solver.
     solver_ : str
     history_ : list of dict
-        Objective, gap or ROC-AUC at each check; for several classes a list
-        of such lists.
+        Objective, gap or ROC-AUC at each check; for several classes a list of such lists.
     rounds_ : int
-        After a fit on dask collections: how often it went over all rows to solve. The
-        passes that read, survey and hold the table come on top.
+        After a fit on dask collections: the rounds over all rows to solve, beside those that read the table.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 
@@ -143,7 +124,6 @@ class LinearSVM(Machine[Training]):
     """
 
     coef_: Floats
-    intercept_: Floats
     positive_coef_: Floats | None
     rounds_: int
     _progress: Progress
@@ -167,19 +147,18 @@ class LinearSVM(Machine[Training]):
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        store_parameters(self, locals())
+        checks.store_parameters(self, locals())
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @checks.fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> LinearSVM:
         """Fit the machine.
 
         Parameters
         ----------
         X : array-like, CSR matrix, torch tensor, dask array or dask frame of shape (n_samples, n_features)
-            C-contiguous float32 and float64 arrays are used as they are. Of a dask
-            collection only sums travel (`evenmargin.distributed`): hinge, squared
-            hinge and log by Newton's method, to the same optimum; by L-BFGS, in many
-            more rounds, where there are more than 2 000 columns.
+            C-contiguous float32 and float64 arrays are used as they are. Of a dask collection only sums
+            travel (`evenmargin.distributed`): hinge, squared hinge and log by Newton's method, to the same
+            optimum; by L-BFGS, in many more rounds, where there are more than 2 000 columns.
         y : array-like of shape (n_samples,)
             Two or more classes, numbers or strings.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -198,8 +177,8 @@ class LinearSVM(Machine[Training]):
         self._warn_unless_converged(outcome, float(self.tol))
         return self
 
-    @available_if(_can_stream)
-    @fit_context(prefer_skip_nested_validation=True)
+    @checks.available_if(_can_stream)
+    @checks.fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
         self, X: MatrixLike, y: VectorLike, classes: VectorLike = None, sample_weight: VectorLike = None
     ) -> LinearSVM:
@@ -207,10 +186,9 @@ class LinearSVM(Machine[Training]):
 
         After `fit` it goes on from the fitted machine.
 
-        "balanced" and "inverse" class weights use the totals of all batches so
-        far. Where C is given and not alpha, the objective is that of all rows so
-        far. `sampling`, `stopping` and the options `average` and `change_tol` of
-        Pegasos do not apply.
+        "balanced" and "inverse" class weights use the totals of all batches so far. Where C is given and not
+        alpha, the objective is that of all rows so far. `sampling`, `stopping` and the options `average` and
+        `change_tol` of Pegasos do not apply.
 
         Parameters
         ----------
@@ -230,50 +208,24 @@ class LinearSVM(Machine[Training]):
         self.n_iter_ = max(task.steps for task in self._progress.tasks)
         return self
 
-    @by_blocks
-    def decision_function(self, X: MatrixLike) -> Floats:
-        """Signed scores w·x + b, above 0 for `classes_[1]` of two classes.
+    # --- hooks of the predictions ---
 
-        Parameters
-        ----------
-        X : array-like, CSR matrix or torch tensor of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray or tensor of shape (n_samples,) or (n_samples, n_classes)
-        """
-        check_is_fitted(self)
-        X, home = enter(X, plain=True)
-        X = validate_rows(self, X)
+    def _scores(self, X: MatrixLike) -> Floats:
         with np.errstate(over="ignore", invalid="ignore"):
             scores = np.asarray(X @ self.coef_.T) + self.intercept_
         if np.isnan(scores).any():
             raise ValueError(f"X has values up to {abs(X).max():.1e}, so large that a score overflows {X.dtype}.")
-        return home.give(scores.ravel() if scores.shape[1] == 1 else scores)
+        return scores
 
-    def split_decision(self, X: MatrixLike) -> tuple[Floats, Floats, float]:
-        """The parts of the scores that come from rows of `classes_[1]` and of `classes_[0]`, and the intercept.
-
-        Their sum is `decision_function`; z-SVM multiplies the part of the rare class.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        positive, negative : ndarray of shape (n_samples,)
-        intercept : float
-        """
-        check_is_fitted(self)
+    def _score_parts(self, X: MatrixLike) -> tuple[Floats, Floats]:
         if self.positive_coef_ is None:
             raise ValueError(
                 f"This LinearSVM has no dual to split (two classes and an exact solver have one; this is "
                 f"{self.solver_!r} with {self.classes_.size} classes): use method='threshold', or another solver."
             )
-        X = validate_rows(self, X)
+        X, _ = self._enter(X)
         positive = np.asarray(X @ self.positive_coef_.astype(X.dtype, copy=False))
-        return positive, np.asarray(X @ self.coef_[0]) - positive, float(self.intercept_[0])
+        return positive, np.asarray(X @ self.coef_[0]) - positive
 
     # --- hooks of the fit ---
 
@@ -284,7 +236,7 @@ class LinearSVM(Machine[Training]):
         if is_dask(X):
             raise ValueError("partial_fit takes a batch that is in memory: give dask collections to fit.")
         before = getattr(self, "_progress", None)
-        X, y, weight, seen = validate_training(self, X, y, sample_weight, reset=before is None)
+        X, y, weight, seen = checks.validate_training(self, X, y, sample_weight, reset=before is None)
         known = self._known_classes(classes)
         unknown = np.setdiff1d(seen, known)
         if unknown.size:
@@ -292,14 +244,10 @@ class LinearSVM(Machine[Training]):
         index = np.flatnonzero(weight > 0)
         X, y, weight = self._take_rows(X, index), y[index], weight[index]
         totals, rows = np.array([weight[y == label].sum() for label in known]), y.size
-        seed = seed_from(self.random_state) if before is None else before.seed
+        seed = checks.seed_from(self.random_state) if before is None else before.seed
         if before is not None:
             totals, rows = before.totals + totals, before.rows + rows
         return Training(X, y, weight, known, seed, index, before=before, totals=totals, rows=rows)
-
-    @property
-    def _tasks_at_once(self) -> int | None:
-        return self.n_jobs
 
     def _task_problem(self, training: Training, place: int, workers: Workers | None) -> TaskProblem[Training]:
         task = super()._task_problem(training, place, workers)
@@ -372,7 +320,7 @@ class LinearSVM(Machine[Training]):
         from .distributed import fit_linear
 
         found = fit_linear(self, X, y, sample_weight, self._resumed)
-        remember_columns(self, *found.columns)
+        checks.remember_columns(self, *found.columns)
         self._store(found.outcome)
         self.rounds_ = found.rounds
         if found.interrupted is not None:  # by the cluster or the user; what was reached is kept
@@ -393,18 +341,9 @@ class LinearSVM(Machine[Training]):
         return known
 
     def _store(self, outcome: Outcome) -> None:
-        dtype, tasks = np.dtype(outcome.dtype), outcome.tasks
-        with np.errstate(over="ignore"):
-            coef = np.stack([task.coef for task in tasks]).astype(dtype, copy=False)
-            intercept = np.array([task.intercept for task in tasks]).astype(dtype, copy=False)
-        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-            raise ValueError(
-                f"The coefficients that solver={outcome.solver.name!r} found are not finite in {dtype}: "
-                "scale the features, or choose a smaller C, intercept or learning rate."
-            )
-        self.classes_, self.coef_, self.intercept_ = outcome.classes, coef, intercept
+        tasks, advice = outcome.tasks, "a smaller C, intercept or learning rate"
+        self.coef_, self.intercept_ = self._coefficients(outcome, outcome.dtype, advice)
         self.positive_coef_ = tasks[0].positive_part if len(tasks) == 1 else None
         self._record(outcome)
         self._progress = outcome.progress
-        if hasattr(self, "rounds_"):
-            del self.rounds_
+        self.__dict__.pop("rounds_", None)

@@ -13,7 +13,6 @@ exact; so they are drawn by class. Whether the machine that follows is better de
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -24,20 +23,10 @@ from scipy.sparse import issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ._device import arrays, products
-from ._input.checks import (
-    Interval,
-    StrOptions,
-    check_is_fitted,
-    check_same_kind,
-    fit_context,
-    remember_columns,
-    seed_from,
-    store_parameters,
-    validate_rows,
-    validate_training,
-)
+from ._input import checks
+from ._input.checks import Interval, StrOptions
 from ._input.collections import is_dask
-from ._input.entry import Portable, enter, stored_like_input
+from ._input.entry import Portable, enter, place_of, stored_like_input
 from ._util.threads import Workers, count_threads, one_blas_thread
 from ._util.typing import Array, Floats, Index, MatrixLike, VectorLike
 from .kernels import RBF, Function, Kernel, Precomputed, centre_of, get_kernel, kernel_matrix, prepared, reach
@@ -52,8 +41,7 @@ _HELD = 64 << 20  # bytes of prepared landmarks that a call may hold
 class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Portable):
     """Features whose inner products approximate a kernel, with landmarks from every class.
 
-    Put before a `LinearSVM` it gives a kernel machine for many rows: time and memory
-    grow with rows × landmarks.
+    Put before a `LinearSVM` it gives a kernel machine whose time and memory grow with rows × landmarks.
 
     Parameters
     ----------
@@ -71,13 +59,11 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
         `n_components`. None, or a fit without y: regardless of class.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
-        Threads over tiles of rows; None or −1 takes all cores. The result does not
-        depend on it.
+        Threads over tiles of rows; None or −1 takes all cores. The result does not depend on it.
     device : None, "cpu", "cuda" or "cuda:0", default=None
-        Where to compute features. None: where X is, which is a GPU for a CUDA tensor;
-        its features are a tensor there. Landmarks are always drawn on the CPU and are the
-        same ones; features are the same up to rounding, and up to their signs where
-        gamma="scale" is rounded differently.
+        Where to compute features. None: where X is, which is a GPU for a CUDA tensor; its features are a
+        tensor there. Landmarks are always drawn on the CPU and are the same ones; features are the same up to
+        rounding, and up to their signs where gamma="scale" is rounded differently.
 
     Attributes
     ----------
@@ -116,8 +102,6 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
     component_indices_: Index
     normalization_: Array
     kernel_: Any
-    n_features_in_: int
-    feature_names_in_: NDArray[Any]
 
     _parameter_constraints: dict[str, list[Any]] = {
         "kernel": [str, callable, Kernel],
@@ -144,9 +128,9 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
         n_jobs: int | None = None,
         device: str | None = None,
     ) -> None:
-        store_parameters(self, locals())
+        checks.store_parameters(self, locals())
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @checks.fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike = None, sample_weight: VectorLike = None) -> StratifiedNystroem:
         """Draw the landmarks.
 
@@ -158,8 +142,7 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
         y : array-like of shape (n_samples,), default=None
             Classes. Ignored if `stratify` is None.
         sample_weight : array-like of shape (n_samples,), default=None
-            The probability of a row, within its class, is proportional to its weight; a
-            row of weight 0 is never drawn.
+            Within its class, a row is drawn with a probability proportional to its weight.
 
         Returns
         -------
@@ -173,15 +156,14 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
             return self._fit_collection(X, None if blind else y, sample_weight)
         kernel = get_kernel(self.kernel, self.gamma, self.degree, self.coef0)
         X, home = enter(X, self.device, plain=isinstance(kernel, Precomputed | Function))
-        shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
-        labels = np.zeros(shape[:1] or (1,), np.int8) if blind else y
-        X, labels, weight, classes = validate_training(self, X, labels, sample_weight)
+        labels = np.zeros(checks.num_samples(X), np.int8) if blind else y
+        X, labels, weight, classes = checks.validate_training(self, X, labels, sample_weight)
         if not weight.any():
             raise ValueError("All sample weights are zero: no row is left to be a landmark.")
         kernel = kernel.settled(X, weight)
         if isinstance(kernel, Precomputed) and X.shape[0] != X.shape[1]:
             raise ValueError(f"kernel='precomputed' needs a square matrix to fit, not {X.shape[0]} × {X.shape[1]}.")
-        drawn = self._landmark_rows(labels, weight, classes, blind)
+        drawn = self._landmark_rows(labels, weight, classes)
         with stored_like_input(self, home):
             self.kernel_, self.component_indices_, self.components_ = kernel, drawn, X[drawn]
             self.normalization_ = self._normalization(X.dtype)
@@ -201,14 +183,15 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
             In float32 if X is; a tensor on its device, if X is one. For a dask array a
             lazy array with its chunks, for a dask frame a frame with its index.
         """
-        check_is_fitted(self)
+        checks.check_is_fitted(self)
         if is_dask(X):
             from .distributed import transform_nystroem
 
             return transform_nystroem(self, X)
-        check_same_kind(self, X, "normalization_", "transform")
-        X, home = enter(X, self._place, plain=isinstance(self.kernel_, Precomputed | Function))
-        X = validate_rows(self, X)
+        checks.check_same_kind(self, X, "normalization_", "transform")
+        plain = isinstance(self.kernel_, Precomputed | Function)
+        X, home = enter(X, place_of(self.device, self.normalization_), plain)
+        X = checks.validate_rows(self, X)
         features = self._features_on_device(X, home) if isinstance(X, arrays.Rows) else self._features(X)
         return home.give(features)
 
@@ -216,17 +199,11 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
         """`fit` of a dask collection."""
         from .distributed import fit_nystroem
 
-        found = fit_nystroem(self, X, y, sample_weight, partial(self._counts, blind=y is None))
+        found = fit_nystroem(self, X, y, sample_weight, self._counts)
         self.kernel_, self.component_indices_, self.components_ = found.kernel, found.indices, found.components
         self.normalization_ = self._normalization(found.dtype)
-        remember_columns(self, *found.columns)
+        checks.remember_columns(self, *found.columns)
         return self
-
-    @property
-    def _place(self) -> Any:
-        """Where features are computed: on the given device, or on that of the tensors of the fit."""
-        fitted = self.normalization_
-        return fitted.device if self.device is None and arrays.is_tensor(fitted) else self.device
 
     def _features(self, X: MatrixLike) -> Floats:
         into = np.ascontiguousarray(arrays.to_host(self.normalization_).T)
@@ -279,28 +256,28 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
     def _n_features_out(self) -> int:
         return int(self.normalization_.shape[0])
 
-    def _landmark_rows(self, labels: NDArray[Any], weight: Array, classes: NDArray[Any], blind: bool) -> Index:
+    def _landmark_rows(self, labels: NDArray[Any], weight: Array, classes: NDArray[Any]) -> Index:
         """Draw landmarks of each class, none twice, with probabilities by weight."""
         codes = np.searchsorted(classes, labels)
         sizes = np.bincount(codes[weight > 0], minlength=classes.size)
         totals = np.asarray(np.bincount(codes, weights=weight, minlength=classes.size), dtype=np.float64)
-        counts = self._counts(sizes, totals / weight.sum(), classes, blind)
+        counts = self._counts(sizes, totals / weight.sum(), classes)
         with np.errstate(divide="ignore", over="ignore"):
-            clock = np.random.default_rng(seed_from(self.random_state)).standard_exponential(codes.size) / weight
+            clock = np.random.default_rng(checks.seed_from(self.random_state)).standard_exponential(codes.size) / weight
         drawn = []  # of each class the rows whose exponential clocks ring first
         for k, count in enumerate(counts):
             rows = np.flatnonzero((codes == k) & (weight > 0))
             drawn.append(rows[np.argsort(clock[rows], kind="stable")[:count]])
         return np.sort(np.concatenate(drawn))
 
-    def _counts(self, sizes: Index, share: Array, classes: NDArray[Any], blind: bool) -> Index:
+    def _counts(self, sizes: Index, share: Array, classes: NDArray[Any]) -> Index:
         """Landmarks of each class, from its number of rows and its share of the weight."""
         if isinstance(self.stratify, Mapping):
             return _given_counts(self.stratify, sizes, classes)
         total = min(int(self.n_components), int(sizes.sum()))
-        if blind or self.stratify == "balanced":
-            return _even_counts(sizes, total)
-        return _proportional_counts(sizes, share, total)
+        if self.stratify == "proportional":
+            return _proportional_counts(sizes, share, total)
+        return _even_counts(sizes, total)
 
     def _normalization(self, dtype: np.dtype[Any]) -> Array:
         """diag(λ)^(−1/2) · Uᵀ of the landmarks' kernel matrix, without directions that are lost in rounding."""

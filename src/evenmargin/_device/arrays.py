@@ -9,9 +9,8 @@ What other modules use:
 
 Products of rows are in `products.py`.
 
-Solvers keep coefficients, gradients and labels in NumPy, and whatever is
-sequential sees nothing else: `to_host` is the way back. torch is imported when a
-device is first asked for.
+Solvers keep coefficients, gradients and labels in NumPy, and whatever is sequential sees nothing else: `to_host` is the
+way back. torch is imported when a device is first asked for.
 """
 
 from __future__ import annotations

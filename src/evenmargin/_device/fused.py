@@ -5,9 +5,8 @@ Only `products.dot` comes here, for the RBF kernel on float32 points. With x̂ =
 
     Σ_b K(a, b) v_b = 2^(−‖â‖²/2) · Σ_b 2^(â·b̂) · w_b,    w_b = v_b · 2^(−‖b̂‖²/2),
 
-so that a pair of rows costs its share of a matrix product, one 2^x and one multiplication. Where
-rows are so far out that 2^(â·b̂) may leave float32, or a shift is to be taken off K, norms are added
-to the exponent instead.
+so that a pair of rows costs its share of a matrix product, one 2^x and one multiplication. Where rows are so far out
+that 2^(â·b̂) may leave float32, or a shift is to be taken off K, norms are added to the exponent instead.
 
     "fast"  rows rounded to 11 bits, half precision (as tf32), one product
     "high"  22 of float32's 24 bits, as sums of two halves, three products: hi·hi + lo·hi + hi·lo

@@ -19,24 +19,10 @@ from numpy.typing import DTypeLike
 
 from .._util.threads import SharedContext
 from .._util.typing import AnyArray, Device, Floats, Index, Tensor
-from .arrays import (
-    PASS,
-    Rows,
-    dtype_of,
-    enough_memory,
-    entries_of_a_pass,
-    free_memory,
-    is_out_of_memory,
-    is_tensor,
-    memory_message,
-    picked,
-    put,
-    release,
-    torch,
-    zeros,
-)
+from . import arrays
+from .arrays import Rows, enough_memory, is_tensor, torch
 
-TILE = PASS  # entries of a tile, at most: 64 MB in float32, about the second-level cache of a large GPU
+TILE = arrays.PASS  # entries of a tile, at most: 64 MB in float32, about the second-level cache of a large GPU
 LEAST = 1 << 14  # entries of a tile below which there is no point in going on
 PRECISIONS = (None, "high", "fast")
 
@@ -54,8 +40,8 @@ class DevicePoints:
     def __init__(self, kernel: DeviceKernel, rows: Rows, dtype: DTypeLike, centre: Floats | None = None) -> None:
         store = padded(rows.shape[0], rows.shape[1] + kernel.extra, dtype, rows.device)
         self._hold(kernel, store, rows.shape[1], centre)
-        middle = None if centre is None else put(centre, self.device, np.float64)
-        step = max(1, entries_of_a_pass(self.device) // self.width)
+        middle = None if centre is None else arrays.put(centre, self.device, np.float64)
+        step = max(1, arrays.entries_of_a_pass(self.device) // self.width)
         with enough_memory(self.device, f"{self.n} rows of {self.d} columns"):
             for i in range(0, self.n, step):
                 # In float64: rows may be large, or lose digits, before they are centred and scaled.
@@ -67,7 +53,7 @@ class DevicePoints:
     def _hold(self, kernel: DeviceKernel, store: Tensor, d: int, centre: Floats | None) -> None:
         self.kernel, self.store, self.d, self.centre = kernel, store, d, centre
         self.n, self.width, self.device = int(store.shape[0]), d + kernel.extra, store.device
-        self.dtype = dtype_of(store)
+        self.dtype = arrays.dtype_of(store)
         self.left = store[:, : self.width]
         self.cache: dict[Any, Any] = {}
 
@@ -79,7 +65,7 @@ class DevicePoints:
 
     def take(self, rows: slice | Index) -> DevicePoints:
         """Some of the rows: a slice (not copied), or a NumPy array of indices."""
-        return self.like(picked(self.store, rows))
+        return self.like(arrays.picked(self.store, rows))
 
     def right(self, rows: slice) -> Any:
         return self.kernel.flip(self.left[rows])
@@ -88,7 +74,7 @@ class DevicePoints:
 def padded(n: int, width: int, dtype: DTypeLike, device: Device) -> Any:
     """Zeros for n prepared rows that start at multiples of 16 bytes."""
     per = 16 // np.dtype(dtype).itemsize
-    return zeros((n, -(-width // per) * per), device, dtype, f"{n} rows of {width} columns")
+    return arrays.zeros((n, -(-width // per) * per), device, dtype, f"{n} rows of {width} columns")
 
 
 # What kernels need beside the functions that NumPy and torch name alike
@@ -138,7 +124,7 @@ def dot(
     found = _fused(kernel, A, B, V, shift, precision)
     if found is not None:
         return found.to(getattr(library, kind.name))
-    out = zeros((A.n, *V.shape[1:]), A.device, kind)
+    out = arrays.zeros((A.n, *V.shape[1:]), A.device, kind)
     if shift:
         out += (shift * V.sum(dim=0, dtype=library.float64)).to(out.dtype)
     times = library.mv if V.ndim == 1 else library.mm
@@ -176,12 +162,11 @@ def _tile(kernel: DeviceKernel, left: Tensor, right: Tensor, room: Tensor) -> An
 def over_tiles(A: DevicePoints, B: DevicePoints, task: Callable[[slice, slice, Tensor], None]) -> None:
     """Call task(rows, columns, room) for every tile, columns within rows, where `room` is memory for the tile.
 
-    A tile that memory is too short for is done in halves, and so are those after
-    it. Rows are halved, not columns, so that sums keep their order. A task that
-    fails must have changed nothing: it adds to its result last.
+    A tile that memory is too short for is done in halves, and so are those after it. Rows are halved, not columns, so
+    that sums keep their order. A task that fails must have changed nothing: it adds to its result last.
     """
     library = torch()
-    limit = min(TILE, max(LEAST, free_memory(A.device) // 4 // A.dtype.itemsize))
+    limit = min(TILE, max(LEAST, arrays.free_memory(A.device) // 4 // A.dtype.itemsize))
     across = _columns(A.n, B.n, B.width, limit)
     down = max(1, min(A.n, limit // across))
     room: Any = None
@@ -197,14 +182,14 @@ def over_tiles(A: DevicePoints, B: DevicePoints, task: Callable[[slice, slice, T
                 task(slice(start, stop), columns, room[:size].view(stop - start, -1))
                 return
             except RuntimeError as error:
-                if not is_out_of_memory(error):
+                if not arrays.is_out_of_memory(error):
                     raise
                 last = stop - start == 1 or size <= LEAST
             # Past the handler: while it runs, the traceback keeps tensors alive.
             room, limit = None, size // 2
-            release(A.device)
+            arrays.release(A.device)
             if last:
-                raise MemoryError(memory_message(A.device, f"tiles of {A.n} × {B.n} kernel values"))
+                raise MemoryError(arrays.memory_message(A.device, f"tiles of {A.n} × {B.n} kernel values"))
         middle = (start + stop) // 2
         attempt(start, middle, columns)
         attempt(middle, stop, columns)
@@ -218,9 +203,8 @@ def over_tiles(A: DevicePoints, B: DevicePoints, task: Callable[[slice, slice, T
 def _columns(rows: int, columns: int, width: int, limit: int) -> int:
     """Columns of a tile: near square, or longer where there are few rows.
 
-    Sums are rounded once a tile, so their last bits depend on this number, and it
-    not on free memory. Only where that is short of the right side of a tile, a copy of
-    so many prepared rows, are there fewer.
+    Sums are rounded once a tile, so their last bits depend on this number, and it not on free memory. Only where that
+    is short of the right side of a tile, a copy of so many prepared rows, are there fewer.
     """
     wanted = max(1 << (TILE.bit_length() // 2), TILE // max(rows, 1))
     return max(1, min(columns, wanted, limit // width))

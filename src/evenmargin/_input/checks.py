@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pandas import isna
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.base import _fit_context as fit_context
@@ -20,16 +19,16 @@ from sklearn.utils.metaestimators import _safe_split as safe_split
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_method_params as check_method_params
+from sklearn.utils.validation import _get_feature_names as feature_names
+from sklearn.utils.validation import _num_samples as num_samples
 from sklearn.utils.validation import (
-    _check_sample_weight,
+    check_array,
     check_consistent_length,
     check_is_fitted,
     column_or_1d,
     has_fit_parameter,
     validate_data,
 )
-from sklearn.utils.validation import _get_feature_names as feature_names
-from sklearn.utils.validation import _num_samples as num_samples
 
 from .._device.arrays import Rows, to_host, too_large_message
 from .._util.typing import Array, Mask, MatrixLike, RandomState, VectorLike
@@ -41,32 +40,17 @@ try:
 except ImportError:  # before scikit-learn 1.9 there is no such rule
     check_same_namespace = None
 
-__all__ = [
+__all__ = [  # what other modules take from scikit-learn by way of this one
     "ConvergenceWarning",
     "Interval",
     "StrOptions",
     "available_if",
     "check_is_fitted",
-    "check_labels",
-    "check_magnitude",
     "check_method_params",
-    "check_same_kind",
-    "check_weights",
-    "drop_weightless",
     "feature_names",
     "fit_context",
     "num_samples",
-    "remember_columns",
     "safe_split",
-    "seed_from",
-    "store_parameters",
-    "validate_aside",
-    "validate_parameters",
-    "validate_rows",
-    "validate_table",
-    "validate_table_training",
-    "validate_training",
-    "weight_name",
 ]
 
 
@@ -119,77 +103,49 @@ def validate_training(
 ) -> tuple[Any, NDArray[Any], Array, NDArray[Any]]:
     """X (C-contiguous or canonical CSR, or Rows), labels, weights and classes for training."""
     refuse_dask(X)
-    refuse_dask(y, "y")
-    refuse_dask(sample_weight, "sample_weight")
-    y, sample_weight = to_host(y), to_host(sample_weight)
+    require_labels(estimator, y)
     if isinstance(X, Rows):
         _check_on_device(estimator, X, reset)
-        if y is None:
-            raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
-        check_consistent_length(X, y)
-        y = check_labels(y)
-        return X, y, _training_weight(sample_weight, y.size), np.unique(y)
-    X, _ = enter(X, plain=True)
-    try:
-        X, y = validate_data(estimator, X, y, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C")
-        check_classification_targets(y)
-        classes = np.unique(y)
-    except TypeError as error:
-        if "'<' not supported" not in str(error) and "of NA" not in str(error):
-            raise  # scikit-learn's own words, on X
-        raise ValueError(f"The labels in y must be of one type, none of them missing ({error}).") from None
+    else:
+        X, _ = enter(X, plain=True)
+        X = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C")
+    y, weight = _labels_and_weights(X, y, sample_weight)
     if issparse(X):
         X = canonical(X)
-    weight = _training_weight(sample_weight, X.shape[0])
-    check_magnitude(X)
-    return X, np.asarray(y), weight, classes
+    if not isinstance(X, Rows):
+        check_magnitude(X)
+    return X, y, weight, np.unique(y)
 
 
-def _training_weight(sample_weight: VectorLike, n: int) -> Array:
-    rows = np.empty((n, 1))
-    if isinstance(sample_weight, np.ndarray) and sample_weight.ndim == 0:
-        sample_weight = float(sample_weight)
-    weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
-    with np.errstate(over="ignore"):
-        if not np.isfinite(weight.sum()):
-            raise ValueError("sample_weight adds up to infinity: choose smaller weights, say divided by their mean.")
-    return np.asarray(weight, dtype=np.float64)
+def require_labels(estimator: BaseEstimator, y: VectorLike) -> None:
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
 
 
-def validate_table(estimator: BaseEstimator, table: MatrixLike) -> Any:
-    """A pandas frame or an array with missing values, for prediction: the columns of the fit."""
+def _labels_and_weights(X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> tuple[NDArray[Any], Array]:
+    y = check_labels(y)
+    check_consistent_length(X, y)
+    return y, check_weights(sample_weight, y.size)
+
+
+def validate_table(estimator: BaseEstimator, table: MatrixLike, *, reset: bool = False) -> Any:
+    """A pandas frame or an array, which may have missing values; for prediction with the columns of the fit."""
     if hasattr(table, "iloc"):
-        validate_data(estimator, table, reset=False, skip_check_array=True)
-        if table.shape[0] == 0:
-            raise ValueError("Found array with 0 sample(s) in X: there is nothing to predict.")
+        validate_data(estimator, table, reset=reset, skip_check_array=True)
+        if 0 in table.shape:
+            raise ValueError(f"X has shape {table.shape}: at least one row and one column are needed.")
         return table
     table, _ = enter(table, plain=True)
-    return validate_data(estimator, table, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+    return validate_data(estimator, table, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
 
 
 def validate_table_training(
     estimator: BaseEstimator, table: MatrixLike, y: VectorLike, sample_weight: VectorLike
 ) -> tuple[Any, NDArray[Any], Array, NDArray[Any], Mask]:
     """A table, labels, weights and classes for training without rows of weight 0, and which rows are left."""
-    if hasattr(table, "iloc"):
-        validate_data(estimator, table, skip_check_array=True)
-        if table.shape[0] == 0 or table.shape[1] == 0:
-            raise ValueError(f"X has shape {table.shape}: at least one row and one column are needed.")
-    else:
-        table, _ = enter(table, plain=True)
-        table = validate_data(estimator, table, dtype=np.float64, ensure_all_finite="allow-nan")
-    if y is None:
-        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
-    refuse_dask(y, "y")
-    refuse_dask(sample_weight, "sample_weight")
-    y = np.asarray(column_or_1d(to_host(y), warn=True))
-    check_consistent_length(table, y)
-    if isna(y).any():
-        raise ValueError("Input y contains NaN or other missing values: leave these rows out.")
-    if y.dtype.kind == "f" and np.isinf(y).any():
-        raise ValueError("Input y contains infinity: leave these rows out.")
-    y = check_labels(y)
-    weight = _training_weight(to_host(sample_weight), y.size)
+    require_labels(estimator, y)
+    table = validate_table(estimator, table, reset=True)
+    y, weight = _labels_and_weights(table, y, sample_weight)
     kept = weight > 0
     rows, y, weight, classes = drop_weightless(np.arange(y.size), y, weight, np.unique(y))
     if rows.size < table.shape[0]:
@@ -268,15 +224,18 @@ def check_weights(sample_weight: VectorLike, n: int) -> Array:
     if sample_weight is None:
         return np.ones(n)
     refuse_dask(sample_weight, "sample_weight")
-    weight = to_host(sample_weight, np.float64)
+    options = {"ensure_2d": False, "ensure_min_samples": 0, "input_name": "sample_weight"}
+    weight = check_array(to_host(sample_weight), dtype=np.float64, **options)
     if weight.ndim == 0:
         weight = np.full(n, weight)
     if weight.shape != (n,):
         raise ValueError(f"sample_weight has shape {weight.shape}; it must hold one weight for each of the {n} rows.")
-    with np.errstate(over="ignore", invalid="ignore"):
-        if not (weight >= 0).all() or not np.isfinite(weight.sum()):
-            raise ValueError("sample_weight must hold finite numbers, none below 0, with a finite sum.")
-    return weight
+    if weight.min(initial=0.0) < 0:
+        raise ValueError("Negative values in data passed to `sample_weight`: a weight must be 0 or more.")
+    with np.errstate(over="ignore"):
+        if not np.isfinite(weight.sum()):
+            raise ValueError("sample_weight adds up to infinity: choose smaller weights, say divided by their mean.")
+    return np.asarray(weight)
 
 
 def weight_name(estimator: BaseEstimator) -> str | None:

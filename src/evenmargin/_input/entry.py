@@ -66,6 +66,11 @@ def enter(X: MatrixLike, device: Device | str = None, plain: bool = False) -> tu
     return rows, home
 
 
+def place_of(device: Device | str, fitted: MatrixLike) -> Device | str:
+    """Where a fitted estimator computes: on the device of its parameters, or on that of the tensors of its fit."""
+    return fitted.device if device is None and is_tensor(fitted) else device
+
+
 def canonical(X: MatrixLike) -> Any:
     """A CSR matrix that compiled loops can trust: indices in range, none twice in a row."""
     try:
@@ -117,11 +122,16 @@ def _is_result(name: str, value: Any) -> bool:
 
 
 class Portable(BaseEstimator):
-    """An estimator whose tensors travel as NumPy arrays, whether it is pickled, copied or saved.
+    """An estimator whose rows may be sparse or tensors, and whose tensors are NumPy arrays when it is copied or saved.
 
     They are tensors again where their device can be had. Elsewhere (no GPU, a forked process, no memory left) they stay
     with NumPy, so that a machine fitted on a GPU predicts without one.
     """
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()

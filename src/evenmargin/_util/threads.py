@@ -69,8 +69,7 @@ def one_blas_thread() -> SharedContext:
 class Workers:
     """Threads over tiles, with BLAS on one thread each, and a buffer for each thread.
 
-    Used as a context. Tiles are the same for any number of threads, so that the
-    answer is too.
+    Used as a context. Tiles are the same for any number of threads, so that the answer is too.
     """
 
     def __init__(self, threads: int | None = None) -> None:

@@ -20,8 +20,6 @@ from .._util.threads import Workers
 from .._util.typing import Array, Index
 from ..kernels import Points, kernel_dot
 
-__all__ = ["exact_on_device", "exact_on_host"]
-
 _BLOCKS = 32  # blocks of rows at least, where rows are many; half as many tasks are open at a time
 _PREPARED = 2 << 20  # bytes of prepared rows in a block
 

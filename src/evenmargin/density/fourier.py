@@ -23,8 +23,6 @@ from .._util.threads import Workers
 from .._util.typing import Array, Floats, Index, MatrixLike
 from ..kernels import RBF, Linear
 
-__all__ = ["draw_waves", "fourier_on_device", "fourier_on_host", "fourier_phases", "fourier_spread"]
-
 _BLOCKS = 32  # blocks of rows at least, where rows are many
 _WAVES = 1 << 18  # cosines at a time
 _LOST = 1e-4  # the error of an exponent from which distances have lost their digits
@@ -115,8 +113,7 @@ def _angles(X: MatrixLike, centre: Array | None, waves: Floats, rows: slice) -> 
 def fourier_on_device(X: arrays.Rows, centre: Any, waves: Floats, codes: Index, share: Array) -> tuple[Array, Array]:
     """`fourier_on_host` on a device.
 
-    Angles are tiles of the linear kernel between rows and frequencies; sums over
-    tiles are in float64.
+    Angles are tiles of the linear kernel between rows and frequencies; sums over tiles are in float64.
     """
     classes, count = int(codes.max()) + 1, waves.shape[1]
     angles = _Angles(X, centre, waves)

@@ -9,8 +9,6 @@ import numpy as np
 
 from .._util.typing import Array
 
-__all__ = ["SCHEMES", "classes_without_weight", "densities", "normalized", "scheme_name", "scheme_weights"]
-
 # In the order of the paper, which numbers them from 1.
 SCHEMES = ("sqrt", "density", "square", "inverse_sqrt", "inverse", "inverse_square", "same_class", "random")
 _POWERS = {"sqrt": 0.5, "density": 1.0, "square": 2.0, "inverse_sqrt": -0.5, "inverse": -1.0, "inverse_square": -2.0}

@@ -22,17 +22,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from .._device import arrays, products
-from .._input.checks import (
-    Interval,
-    StrOptions,
-    fit_context,
-    num_samples,
-    remember_columns,
-    seed_from,
-    store_parameters,
-    validate_parameters,
-    validate_training,
-)
+from .._input import checks
+from .._input.checks import Interval, StrOptions
 from .._input.collections import is_dask
 from .._input.entry import Portable, enter, stored_like_input
 from .._util.typing import Array, Index, MatrixLike, VectorLike
@@ -41,16 +32,15 @@ from .exact import exact_on_device, exact_on_host
 from .fourier import draw_waves, fourier_on_device, fourier_on_host, precision_for
 from .schemes import SCHEMES, classes_without_weight, densities, normalized, scheme_name, scheme_weights
 
-__all__ = ["DensityWeights", "density_weights", "fit_in_memory", "precision_for"]
+__all__ = ["DensityWeights", "density_weights", "fit_in_memory"]
 
 
 class DensityWeights(Portable):
     """Sample weights from the density around each row (generalized weighted loss, GWL).
 
-    s_i = Σ_j exp(−γ‖x_i − x_j‖²) is large where many rows are close together. The
-    weights are a function of it, for any estimator whose `fit` takes `sample_weight`.
-    They multiply C there: without `normalize`, s reaches n and s² reaches n², so
-    that C must be chosen separately for each scheme.
+    s_i = Σ_j exp(−γ‖x_i − x_j‖²) is large where many rows are close together. The weights are a function of
+    it, for any estimator whose `fit` takes `sample_weight`. They multiply C there: without `normalize`, s
+    reaches n and s² reaches n², so that C must be chosen separately for each scheme.
 
     Parameters
     ----------
@@ -69,16 +59,13 @@ class DensityWeights(Portable):
 
         1 to 3 emphasise rows in dense regions, 4 to 6 isolated rows.
     gamma : float, "scale" or "auto", default="scale"
-        γ, as in `SVC`: "scale" is 1/(d · variance of all entries), counting
-        sample weights, "auto" 1/d.
+        γ, as in `SVC`: "scale" is 1/(d · variance of all entries), counting sample weights, "auto" 1/d.
     normalize : {"mean"} or None, default=None
-        "mean": divided by their mean, counting sample weights. None: not
-        normalized, as in the paper.
+        "mean": divided by their mean, counting sample weights. None: not normalized, as in the paper.
     method : {"exact", "fourier"}, default="exact"
-        "exact": all n²/2 kernel values, computed in tiles that are not kept.
-        "fourier": random Fourier features, in a time of n · n_components. The
-        standard error of s_i/n is at most √(1/(2 · n_components)), and about
-        √(s̄/(2 · n_components · n)), s̄ the mean of s, where few rows are near;
+        "exact": all n²/2 kernel values, computed in tiles that are not kept. "fourier": random Fourier
+        features, in a time of n · n_components. The standard error of s_i/n is at most √(1/(2 ·
+        n_components)), and about √(s̄/(2 · n_components · n)), s̄ the mean of s, where few rows are near;
         `density_error_` is the measured one of s_i. s_i cannot be below 1, as j = i
         counts, and is cut there (at the row's sample weight, if there is one). So
         this works well in dense regions and says little about isolated rows.
@@ -94,10 +81,9 @@ class DensityWeights(Portable):
     Attributes
     ----------
     weights_ : ndarray of shape (n_samples,)
-        The weights, without `sample_weight`: multiply by it if there is one. After a
-        fit to a dask array, this and the next two are lazy arrays with its chunks,
-        after a fit to a dask frame, series with its index. An estimator that holds
-        these cannot be saved: save the computed values.
+        The weights, without `sample_weight`: multiply by it if there is one. After a fit to a dask array,
+        this and the next two are lazy arrays with its chunks, after a fit to a dask frame, series with its
+        index. An estimator that holds these cannot be saved: save the computed values.
     density_ : ndarray of shape (n_samples,)
         s_i, or for "same_class" sy_i before the cut; absent for "random".
     density_error_ : ndarray of shape (n_samples,)
@@ -113,19 +99,17 @@ class DensityWeights(Portable):
     and accurate to about six digits, unless γ‖x‖² is so large that digits would be lost.
     The result is the same for any number of threads.
 
-    On a GPU densities are computed in float32 for rows of either type. The relative
-    error of s_i is at most 1e-5, tested against float64 on standardised columns with
-    gamma="scale". It grows with γ‖x‖², measured from the mean row, to 4e-4 at 800; beyond
-    that, everything is in float64. The memory needed there is X, a copy of X in float32,
-    and tiles of 64 MB. The fused kernel for CUDA takes a second such copy in place of tiles,
-    and some 30 bytes for each row.
+    On a GPU densities are computed in float32 for rows of either type. The relative error of s_i is at most
+    1e-5, tested against float64 on standardised columns with gamma="scale". It grows with γ‖x‖², measured
+    from the mean row, to 4e-4 at 800; beyond that, everything is in float64. The memory needed there is X, a
+    copy of X in float32, and tiles of 64 MB. The fused kernel for CUDA takes a second such copy in place of
+    tiles, and some 30 bytes for each row.
 
     References
     ----------
     Filippo Portera, "A Generalized Weighted Loss for SVC and MLP".
 
-    Ali Rahimi and Benjamin Recht, "Random Features for Large-Scale Kernel
-    Machines", for method="fourier".
+    Ali Rahimi and Benjamin Recht, "Random Features for Large-Scale Kernel Machines", for method="fourier".
 
     Examples
     --------
@@ -166,18 +150,17 @@ class DensityWeights(Portable):
         random_state: int | np.random.RandomState | None = None,
         device: str | None = None,
     ) -> None:
-        store_parameters(self, locals())
+        checks.store_parameters(self, locals())
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @checks.fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike = None, sample_weight: VectorLike = None) -> DensityWeights:
         """Compute the weights of the rows of X.
 
         Parameters
         ----------
         X : array-like, CSR matrix, tensor, dask array or dask frame of shape (n_samples, n_features)
-            Dask collections need method="fourier". Their weights are those of a fit in
-            memory with the same `random_state`, up to rounding, except for
-            scheme="random", which draws different ones.
+            Dask collections need method="fourier". Their weights are those of a fit in memory with the same
+            `random_state`, up to rounding, except for scheme="random", which draws different ones.
         y : array-like of shape (n_samples,), default=None
             Classes, two or more, for scheme="same_class"; ignored otherwise.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -209,8 +192,8 @@ class DensityWeights(Portable):
         signed = scheme == "same_class"
         if signed and y is None:
             raise ValueError("scheme='same_class' needs the classes of the rows: call fit(X, y).")
-        labels = y if signed else np.zeros(num_samples(X), np.int8)  # one class: all signs are +
-        X, labels, weight, classes = validate_training(self, X, labels, sample_weight)
+        labels = y if signed else np.zeros(checks.num_samples(X), np.int8)  # one class: all signs are +
+        X, labels, weight, classes = checks.validate_training(self, X, labels, sample_weight)
         if not weight.any():
             raise ValueError("All sample weights are zero: no row is left to compute a density for.")
         for name in ("density_", "density_error_"):  # of an earlier fit
@@ -218,7 +201,7 @@ class DensityWeights(Portable):
         kernel: Any = RBF(self.gamma).settled(X, weight)
         self.gamma_ = kernel.gamma
         if scheme == "random":
-            found = 1.0 + np.random.default_rng(seed_from(self.random_state)).random(X.shape[0])
+            found = 1.0 + np.random.default_rng(checks.seed_from(self.random_state)).random(X.shape[0])
         else:
             self.density_ = self._density(kernel, X, np.searchsorted(classes, labels), weight)
             found = scheme_weights(self.density_, scheme, weight)
@@ -238,7 +221,7 @@ class DensityWeights(Portable):
         self.gamma_, self.weights_ = found.gamma, found.weights
         if found.density is not None:
             self.density_, self.density_error_ = found.density, found.error
-        remember_columns(self, *found.columns)
+        checks.remember_columns(self, *found.columns)
         return found.gone
 
     def fit_weights(self, X: MatrixLike, y: VectorLike = None, sample_weight: VectorLike = None) -> Array:
@@ -256,11 +239,6 @@ class DensityWeights(Portable):
         """
         return self.fit(X, y, sample_weight).weights_
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     def _density(self, kernel: RBF, X: MatrixLike, codes: Index, weight: Array) -> Array:
         """s, or sy where there are several classes."""
         on_device = isinstance(X, arrays.Rows)
@@ -269,7 +247,7 @@ class DensityWeights(Portable):
         largest = weight.max()
         share = weight / largest
         if self.method == "fourier":
-            waves = draw_waves(kernel, X.shape[1], int(self.n_components), seed_from(self.random_state), dtype)
+            waves = draw_waves(kernel, X.shape[1], int(self.n_components), checks.seed_from(self.random_state), dtype)
             approximate = fourier_on_device if on_device else fourier_on_host
             sums, errors = approximate(X, centre, waves, codes, share)
             self.density_error_ = largest * errors
@@ -301,7 +279,7 @@ def density_weights(
     if isinstance(density, bool):
         raise ValueError(f"density={density} is not an option: give None, or a scheme of DensityWeights.")
     rule = clone(density) if isinstance(density, DensityWeights) else DensityWeights(density)
-    validate_parameters(rule)
+    checks.validate_parameters(rule)
     if rule.random_state is None:
         rule.random_state = seed
     if rule.scheme in ("same_class", 7) and not classes:

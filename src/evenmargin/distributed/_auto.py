@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
@@ -20,19 +19,10 @@ from .._input.checks import check_is_fitted, check_weights
 from .._tables.distinct import rows_of_each
 from .._tables.encoder import as_table
 from .._util.typing import Array, Index, MatrixLike, VectorLike
-from ._blocks import for_tasks, over_frames, probe
+from ._blocks import called, for_tasks, over_frames, probe
 from ._engine import Engine, Parts, reduced
 from ._moments import added
-from ._partitions import (
-    in_words,
-    is_frame,
-    label_pieces,
-    labels_of,
-    prepare,
-    same_columns,
-    triples,
-    two_dimensional,
-)
+from ._partitions import in_words, is_frame, label_pieces, labels_of, prepare, same_columns, triples, two_dimensional
 from ._survey import FirstPass, Survey, merge_surveys, survey
 
 
@@ -140,8 +130,4 @@ def assess_blocks(model: BaseEstimator, X: MatrixLike) -> Any:
         return over_frames(model, "assess", X, model.assess(probe(model, X)).iloc[:0])
     X = two_dimensional(X)
     meta = model.assess(probe(model, X)).iloc[:0]
-    return Parts.of(X).map(_assessed, for_tasks(model, X), meta).frame(meta)
-
-
-def _assessed(part: MatrixLike, model: BaseEstimator, meta: pd.DataFrame) -> pd.DataFrame:
-    return model.assess(part) if part.shape[0] else meta
+    return Parts.of_arrays([X])[0].map(called, for_tasks(model, X), "assess", meta).frame(meta)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any
 
+import dask
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 from .._input.checks import check_is_fitted, check_weights
 from .._util.typing import Array, MatrixLike, VectorLike
-from ._engine import Engine, lazily, reduced
+from ._engine import Engine, reduced
 from ._moments import added
 from ._partitions import in_words, is_frame, labels_of, triples, two_dimensional
 
@@ -32,8 +33,8 @@ def over_blocks(estimator: BaseEstimator, method: str, X: MatrixLike) -> Any:
     options = {"estimator": _frozen(estimator, X), "method": method, "nothing": like}
     options |= {"token": method, "dtype": like.dtype, "meta": like}
     if like.ndim == 1:
-        return X.map_blocks(_called, drop_axis=1, **options)
-    return X.map_blocks(_called, chunks=(X.chunks[0], (like.shape[1],)), **options)
+        return X.map_blocks(called, drop_axis=1, **options)
+    return X.map_blocks(called, chunks=(X.chunks[0], (like.shape[1],)), **options)
 
 
 def empty_result(estimator: BaseEstimator, method: str, X: MatrixLike) -> NDArray[Any]:
@@ -111,10 +112,10 @@ def for_tasks(estimator: BaseEstimator, X: MatrixLike) -> Any:
 
 def _frozen(estimator: BaseEstimator, X: MatrixLike) -> Any:
     """The copy for tasks as one value of the graph, not one in each task."""
-    return lazily(for_tasks(estimator, X))
+    return dask.delayed(for_tasks(estimator, X), pure=False, traverse=False)
 
 
-def _called(
+def called(
     part: MatrixLike, estimator: BaseEstimator, method: str, nothing: Any, block_id: Sequence[int] | None = None
 ) -> Any:
     """Call a method with one block."""
@@ -136,9 +137,7 @@ def _called_of_frame(
 ) -> Any:
     """Call a method with one partition of a frame; the result is one like `nothing`."""
     number = None if partition_info is None else (partition_info["number"],)
-    found = _called(part, estimator, method, nothing, number)
-    if not isinstance(found, type(nothing)):
-        found = type(nothing)(found)
+    found = type(nothing)(called(part, estimator, method, nothing, number))
     if isinstance(nothing, pd.DataFrame):
         found = found.set_axis(nothing.columns, axis=1)
     return found.set_axis(part.index, axis=0)

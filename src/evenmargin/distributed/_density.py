@@ -163,17 +163,16 @@ def _columns(X: MatrixLike, y: VectorLike, weight: VectorLike, rule: DensityRule
     """Weights, densities and errors, lazily: arrays with the chunks of an array, series with the index of a frame."""
     names = list(X.columns) if is_frame(X) else None
     meta = pd.DataFrame(np.empty((0, len(_COLUMNS))), columns=_COLUMNS)
+    if names is None:
+        found = _array(triples(X, y, weight).numbered(_weighed, rule, None), two_dimensional(X).chunks[0])
+        return [found[:, place] for place in range(len(_COLUMNS))]
+    meta = meta.set_axis(X._meta.index, axis=0)
     together = joined(X, y, weight)
     if together is not None:
-        meta = meta.set_axis(X._meta.index, axis=0)
         found = together.map_partitions(_framed, rule, names, meta=meta, enforce_metadata=False)
-        return [found[name] for name in _COLUMNS]
-    pieces = triples(X, y, weight)
-    if names is not None:
-        found = pieces.numbered(_numbered, rule, names).frame(meta.set_axis(X._meta.index, axis=0))
-        return [found[name] for name in _COLUMNS]
-    found = _array(pieces.numbered(_weighed, rule, None), two_dimensional(X).chunks[0])
-    return [found[:, place] for place in range(len(_COLUMNS))]
+    else:
+        found = triples(X, y, weight).numbered(_numbered, rule, names).frame(meta)
+    return [found[name] for name in _COLUMNS]
 
 
 def _array(parts: Parts, rows: tuple[Any, ...]) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -36,33 +37,22 @@ class ClusterLost(RuntimeError):
     """No worker is left that makes progress, or no scheduler. The machine holds what the fit had reached."""
 
 
-def lazily(what: Any) -> Any:
-    """A value for dask's collections, which dask does not look into."""
-    return dask.delayed(what, pure=False, traverse=False)
-
-
 @dataclass(frozen=True)
 class Operation:
     """A function with its further arguments: one value of the graph, which travels once to each worker."""
 
     function: Callable[..., Any]
     more: tuple[Any, ...]
+    numbered: bool = False  # whether the function takes the number of the part first
 
 
-def _call(operation: Operation, *part: Any) -> Any:
-    return operation.function(*part, *operation.more)
+def _call(operation: Operation, number: int, part: Any) -> Any:
+    first = (number, part) if operation.numbered else (part,)
+    return operation.function(*first, *operation.more)
 
 
-def _call_each(operation: Operation, parts: list[Any]) -> list[Any]:
-    return [operation.function(part, *operation.more) for part in parts]
-
-
-def _call_numbered(operation: Operation, start: int, parts: list[Any]) -> list[Any]:
-    return [operation.function(start + place, part, *operation.more) for place, part in enumerate(parts)]
-
-
-def _together(operation: Operation, *parts: Any) -> Any:
-    return operation.function(list(parts), *operation.more)
+def _call_each(operation: Operation, start: int, parts: list[Any]) -> list[Any]:
+    return [_call(operation, start + place, part) for place, part in enumerate(parts)]
 
 
 @dataclass(frozen=True)
@@ -81,9 +71,8 @@ class Parts:
 
     @classmethod
     def of(cls, collection: Any) -> Parts:
-        """The blocks of a dask collection as they are."""
+        """The partitions of a dask frame or series as they are."""
         pieces = collection.to_delayed()
-        pieces = pieces if isinstance(pieces, list) else pieces.ravel().tolist()
         keys = [piece.key for piece in pieces]
         return cls(_with_held(dict(pieces[0].dask) if pieces else {}, keys), keys)
 
@@ -104,20 +93,17 @@ class Parts:
 
     def map(self, function: Callable[..., Any], *more: Any) -> Parts:
         """`function(part, *more)` of every part."""
-        call = _call_each if self.folded else _call
-        return self._mapped(Operation(function, more), [(call, key) for key in self.keys])
+        return self._mapped(Operation(function, more))
 
     def numbered(self, function: Callable[..., Any], *more: Any) -> Parts:
         """`function(number, part, *more)` of every part."""
-        call, step = (_call_numbered, _FAN) if self.folded else (_call, 1)
-        return self._mapped(
-            Operation(function, more), [(call, step * place, key) for place, key in enumerate(self.keys)]
-        )
+        return self._mapped(Operation(function, more, numbered=True))
 
-    def _mapped(self, operation: Operation, calls: list[tuple[Any, ...]]) -> Parts:
+    def _mapped(self, operation: Operation) -> Parts:
         name = f"{operation.function.__name__}-{uuid4().hex}"
-        what, keys = f"operation-{name}", [(name, number) for number in range(len(calls))]
-        tasks = {key: (call, what, *part) for key, (call, *part) in zip(keys, calls, strict=True)}
+        what, keys = f"operation-{name}", [(name, number) for number in range(len(self))]
+        call, step = (_call_each, _FAN) if self.folded else (_call, 1)
+        tasks = {key: (call, what, step * key[1], part) for key, part in zip(keys, self.keys, strict=True)}
         return Parts({**self.graph, what: operation, **tasks}, keys, self.folded)
 
     def frame(self, meta: Any) -> Any:
@@ -146,12 +132,12 @@ def reduced(parts: Parts, together: Callable[..., Any], *more: Any) -> Parts:
     operation, keys, depth = f"operation-{name}", parts.keys, 0
     graph = {**parts.graph, operation: Operation(together, more)}
     if parts.folded:  # the first level of the tree, in the tasks that give its leaves
-        graph.update({key: (_call, operation, graph[key]) for key in keys})
+        graph.update({key: (_call, operation, 0, graph[key]) for key in keys})
         depth = 1
     while depth == 0 or len(keys) > 1:
         groups = _groups(keys)
         keys = [(name, depth, number) for number in range(len(groups))]
-        graph.update({key: (_together, operation, *group) for key, group in zip(keys, groups, strict=True)})
+        graph.update({key: (_call, operation, 0, group) for key, group in zip(keys, groups, strict=True)})
         depth += 1
     return Parts(graph, keys)
 
@@ -159,8 +145,7 @@ def reduced(parts: Parts, together: Callable[..., Any], *more: Any) -> Parts:
 class Engine:
     """Runs the graphs of one fit. Used as a context, it lets go of what it held.
 
-    Inside a task of the cluster it leaves the task's place to others, as dask's own waiting does: they may be the ones
-    that are awaited.
+    Inside a task of the cluster it leaves the task's place to others, which may be the ones that are awaited.
     """
 
     def __init__(self) -> None:
@@ -172,7 +157,11 @@ class Engine:
 
     def __enter__(self) -> Engine:
         if self.client is not None:
-            self._aside = _step_aside()
+            from distributed import secede
+
+            with suppress(ValueError, KeyError, AttributeError):  # where this is no task of a worker, or has left
+                secede()
+                self._aside = True
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -187,21 +176,20 @@ class Engine:
     def memory(self) -> float:
         """Bytes that blocks may take to be held between rounds."""
         workers = self._workers()
-        if _limited(workers):
-            return _HELD * sum(_free(workers))
+        if free := _free(workers):
+            return _HELD * sum(free)
         near = all(w["host"] in ("127.0.0.1", "::1") or w["address"].startswith("inproc://") for w in workers)
         return _HELD * _available() if self.client is None or near else 0.0
 
     def check_room(self, largest: float) -> None:
         """Refuse blocks that no worker could read and look at: dask would kill one worker after the other."""
-        workers = self._workers()
-        if not _limited(workers) or not _ROOM * largest > max(_free(workers)):
-            return
-        raise MemoryError(
-            f"The largest partition has {largest / 1e6:.0f} MB and needs {_ROOM} times as much to be processed, and no "
-            f"worker has more than {max(_free(workers)) / 1e6:.0f} MB left: cut the table into smaller partitions, or "
-            "raise memory_limit. If its blocks are sparse, give the dask array a sparse meta."
-        )
+        free = _free(self._workers())
+        if free and _ROOM * largest > max(free):
+            raise MemoryError(
+                f"The largest partition has {largest / 1e6:.0f} MB and needs {_ROOM} times as much to be processed, "
+                f"and no worker has more than {max(free) / 1e6:.0f} MB left: cut the table into smaller partitions, "
+                "or raise memory_limit. If its blocks are sparse, give the dask array a sparse meta."
+            )
 
     def hold(self, blocks: Parts) -> Parts:
         """The same blocks, computed once and kept where they were computed."""
@@ -301,23 +289,10 @@ def _patience() -> float:
     return float(dask.config.get("evenmargin.patience", _PATIENCE))
 
 
-def _step_aside() -> bool:
-    """Leave the thread pool of the worker whose task this is; False where this is none, or has left."""
-    from distributed import secede
-
-    try:
-        secede()
-    except (ValueError, KeyError, AttributeError):
-        return False
-    return True
-
-
-def _limited(workers: list[dict[str, Any]]) -> bool:
-    return bool(workers) and all(worker["memory_limit"] for worker in workers)
-
-
 def _free(workers: list[dict[str, Any]]) -> list[float]:
-    """Bytes that each worker has left below its limit; Python and its libraries take some 250 MB of each."""
+    """Bytes that each worker has left below its limit, some 250 MB of them for Python; nothing if any has no limit."""
+    if not all(worker["memory_limit"] for worker in workers):
+        return []
     return [max(0.0, float(w["memory_limit"] - w["metrics"].get("memory", 0))) for w in workers]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from .._input.checks import seed_from
+from .._input.checks import require_labels, seed_from
 from .._util.progress import progress_bars
 from .._util.threads import one_blas_thread
 from .._util.typing import Array, MatrixLike, VectorLike
@@ -27,6 +27,7 @@ from ..solvers.outcome import Outcome, Progress, Resumption, TaskOutcome, TaskPr
 from ..solvers.rounds import WIDE, Course, Request, Sums, Terms, Trail, begin, drive, look
 from ..weights import is_minority
 from ._engine import ClusterLost, Engine, reduced
+from ._moments import added
 from ._partitions import Block, Partitions, partitions
 from ._survey import FirstPass, Survey, stacked
 
@@ -72,10 +73,7 @@ def answer(block: Block, costs: Costs, requests: Sequence[Request | None]) -> li
 
 
 def add(answers: list[list[Sums | None]]) -> list[Sums | None]:
-    total = list(answers[0])
-    for other in answers[1:]:
-        total = [None if a is None or b is None else a + b for a, b in zip(total, other, strict=True)]
-    return total
+    return [None if sums[0] is None else added(sums) for sums in zip(*answers, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -100,8 +98,7 @@ def fit_linear(
 ) -> LinearFit:
     """Fit with the parameters of a `LinearSVM`.
 
-    `resumed` gives what to go on from, for the classes and the number of columns; with it, the coefficients of the
-    machine are a start too.
+    `resumed` gives what to go on from, for the classes and the number of columns, beside the machine's coefficients.
     """
     loss = _check(machine, y)
     table = partitions(X, y, sample_weight)
@@ -134,8 +131,7 @@ def _check(machine: BaseEstimator, y: VectorLike) -> Any:
         raise ValueError(
             "density needs all rows at once: on dask collections give the weights of DensityWeights as sample_weight."
         )
-    if y is None:
-        raise ValueError("LinearSVM requires y to be passed, but the target y is None.")
+    require_labels(machine, y)
     return loss
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from .._input.checks import seed_from
@@ -62,7 +61,9 @@ def fit_nystroem(
     totals = np.array([seen.totals[label] for label in classes.tolist()])
     counts = counts_of(sizes, totals / totals.sum(), classes)
     drawn = [seen.sample[label].first(count) for label, count in zip(classes.tolist(), counts, strict=True)]
-    rows = _numbers(np.concatenate([sample.place for sample in drawn]), seen.lengths)
+    lengths = np.array([seen.lengths[number] for number in range(len(seen.lengths))])
+    number, row = np.concatenate([sample.place for sample in drawn]).T
+    rows = np.asarray((np.cumsum(lengths) - lengths)[number] + row, dtype=np.intp)  # in the whole table
     order = np.argsort(rows)
     components = stacked([sample.X for sample in drawn])[order].astype(dtype, copy=False)
     return Landmarks(components, rows[order], moments.settle(kernel, table.width), dtype, table.columns)
@@ -72,13 +73,6 @@ def exponential_clock(rng: np.random.Generator, weight: Array) -> Array:
     """Clocks by which a row is in a sample with a probability by its weight."""
     with np.errstate(over="ignore"):
         return np.asarray(rng.standard_exponential(weight.size) / weight)
-
-
-def _numbers(place: NDArray[np.int64], lengths: dict[int, int]) -> Index:
-    """Row numbers in the whole table."""
-    each = np.array([lengths[number] for number in range(len(lengths))])
-    starts = np.cumsum(each) - each
-    return np.asarray(starts[place[:, 0]] + place[:, 1], dtype=np.intp)
 
 
 def transform_nystroem(machine: BaseEstimator, X: MatrixLike) -> Any:

@@ -69,12 +69,15 @@ class Partitions:
 
 def partitions(X: MatrixLike, y: VectorLike = None, weight: VectorLike = None) -> Partitions:
     """The blocks of a dask array or frame, with labels and weights cut the same way."""
-    if is_frame(X) and not len(X.columns):
-        raise ValueError("X has no columns: check the files that it is read from.")
     if is_frame(X):
         names = list(X.columns)
+        if not names:
+            raise ValueError("X has no columns: check the files that it is read from.")
         feature_names(X._meta)  # refuses names of several types
-        _check_kinds(X)
+        # Columns of objects may be numbers.
+        words = [name for name, kind in X.dtypes.items() if kind.kind in "mMSU" or isinstance(kind, pd.StringDtype)]
+        if words:
+            raise ValueError(f"X has columns that are not numbers, {words}: encode them, or leave them out.")
         return Partitions(triples(X, y, weight).numbered(prepare, names, len(names)), names, len(names))
     X = two_dimensional(X)
     width = int(X.shape[1])
@@ -84,13 +87,6 @@ def partitions(X: MatrixLike, y: VectorLike = None, weight: VectorLike = None) -
     largest = max(X.chunks[0], default=0) * each
     blocks = triples(X, y, weight).fold(largest).numbered(prepare, None, width)
     return Partitions(blocks, None, width, X.shape[0] * each, largest)
-
-
-def _check_kinds(X: MatrixLike) -> None:
-    """Refuse columns that are not numbers before any row is read; objects may be numbers."""
-    words = [name for name, kind in X.dtypes.items() if kind.kind in "mMSU" or isinstance(kind, pd.StringDtype)]
-    if words:
-        raise ValueError(f"X has columns that are not numbers, {words}: encode them, or leave them out.")
 
 
 def triples(X: MatrixLike, y: VectorLike, weight: VectorLike) -> Parts:

@@ -125,12 +125,8 @@ def survey(block: Block, wanted: FirstPass) -> Survey:
     found.lengths[number] = weight.size if block.kept is None else block.kept.size
     if not weight.size:
         return found
-    found.rows, found.nbytes, found.largest, found.heaviest = (
-        weight.size,
-        block.nbytes,
-        block.nbytes,
-        float(weight.max()),
-    )
+    found.rows, found.heaviest = weight.size, float(weight.max())
+    found.nbytes = found.largest = block.nbytes
     found.dtypes, found.kinds = {block.X.dtype}, {block.labels.dtype}
     clock = wanted.clock(np.random.default_rng([wanted.seed, number]), weight)
     rows = np.arange(weight.size) if block.kept is None else np.flatnonzero(block.kept)

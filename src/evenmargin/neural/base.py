@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,25 +15,12 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.preprocessing import StandardScaler
 
-from .._input.checks import Interval, check_is_fitted, seed_from, validate_rows
+from .._input.checks import Interval, check_is_fitted, fit_context, seed_from, validate_rows
 from .._util.progress import Report, progress_bars
-from .._util.typing import Array, Index, Mask, MatrixLike
+from .._util.typing import Array, Index, Mask, MatrixLike, VectorLike
 from ..density import DensityWeights, density_weights
 from ..sampling import hold_out
-from .network import (
-    TILE,
-    Adam,
-    Loss,
-    LossHistory,
-    Network,
-    WeightedRows,
-    find_device,
-    load_torch,
-    mean_one,
-    threads_for,
-)
-
-__all__ = ["DensityWeightedMLP", "Examples"]
+from .network import TILE, Adam, Loss, LossHistory, Network, WeightedRows, load_torch, mean_one, threads_for
 
 
 @dataclass(frozen=True)
@@ -81,6 +68,27 @@ class DensityWeightedMLP(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> Self:
+        """Train the network.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Numbers for the regressor, two or more classes for the classifier.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self
+        """
+        self._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> None:
+        raise NotImplementedError
+
     def _scores(self, X: MatrixLike) -> Array:
         """The output of the last layer, of shape (n_samples, n_outputs), by NumPy in float64."""
         check_is_fitted(self)
@@ -113,15 +121,11 @@ class DensityWeightedMLP(BaseEstimator):
         return seed, rng, hold_out(y, self.validation_fraction if self.early_stopping else 0.0, rng, stratify=stratify)
 
     def _train(
-        self,
-        examples: Examples,
-        split: tuple[int, np.random.Generator, tuple[Index, Index]],
-        loss: Loss,
+        self, examples: Examples, split: tuple[int, np.random.Generator, tuple[Index, Index]], loss: Loss
     ) -> None:
         """Train on the first part of the rows, watching the second, and store the network."""
         seed, rng, (train, aside) = split
-        torch = load_torch(type(self).__name__)
-        device = find_device(torch, self.device)
+        torch, device = load_torch(type(self).__name__, self.device)
         scaler = None
         if self.standardize:
             scaler = StandardScaler(with_mean=not issparse(examples.X))

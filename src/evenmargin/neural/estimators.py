@@ -1,15 +1,13 @@
 """Multilayer perceptrons whose loss is weighted by the density around each row.
 
-Filippo Portera, "A Generalized Weighted Loss for SVC and MLP", section IV. With a
-weight w_i for each of n rows, w̄ their mean, a network f with the matrices W_l is
-trained on
+Filippo Portera, "A Generalized Weighted Loss for SVC and MLP", section IV. With a weight w_i for each of n
+rows, w̄ their mean, a network f with the matrices W_l is trained on
 
     1/n Σ_i w_i/w̄ · loss(f(x_i), y_i) + alpha/2 Σ_l ‖W_l‖²
 
-by Adam, a batch of rows at a time; a batch takes its own mean in place of 1/n Σ.
-w̄ is that of all training rows. Unnormalised weights would act as a learning rate
-(the paper's s² reaches n²), and dividing by the weights of each batch would make
-the weight of a row depend on its neighbours in the batch.
+by Adam, a batch of rows at a time; a batch takes its own mean in place of 1/n Σ. w̄ is that of all training
+rows. Unnormalised weights would act as a learning rate (the paper's s² reaches n²), and dividing by the
+weights of each batch would make the weight of a row depend on its neighbours in the batch.
 """
 
 from __future__ import annotations
@@ -25,14 +23,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from .._input.checks import (
-    StrOptions,
-    drop_weightless,
-    fit_context,
-    num_samples,
-    store_parameters,
-    validate_training,
-)
+from .._input import checks
+from .._input.checks import StrOptions
 from .._util.typing import Array, Index, MatrixLike, RandomState, VectorLike
 from ..density import DensityWeights
 from ..weights import row_costs
@@ -47,9 +39,8 @@ _LARGEST_TARGET = 1e100  # squares of larger ones would overflow
 class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
     """A multilayer perceptron for a number, with a loss weighted by the density around each row.
 
-    Minimises the mean of w_i · loss(f(x_i), y_i) + alpha/2 ‖matrices‖², w_i the
-    density weight times the sample weight, divided by their mean: only the ratios
-    of weights matter. Hidden layers are ReLU. Rows of weight 0 are left out first.
+    Minimises the mean of w_i · loss(f(x_i), y_i) + alpha/2 ‖matrices‖² with layers of ReLU, w_i the density
+    weight times the sample weight, divided by their mean. Rows of weight 0 are left out first.
 
     `fit` needs torch (``pip install "evenmargin[torch]"``); predicting does not.
 
@@ -60,12 +51,9 @@ class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
     loss : {"absolute_error", "squared_error"}, default="absolute_error"
         |f − y|, as in the paper, or (f − y)².
     density : None, str, int or DensityWeights, default=None
-        A factor of the weights from the density around each training row: a scheme
-        of `DensityWeights` by name or number, or such an object, as in `KernelSVM`.
-        Densities are those of the rows as the network gets them, standardised
-        unless `standardize` is False, so that no column counts more for its unit.
-        For densities of something else, compute them before and give them as
-        `sample_weight`. "same_class" is for classifiers.
+        A factor of the weights from the density around each training row: a scheme of `DensityWeights` by
+        name or number ("same_class" is for classifiers), or such an object. Densities are those of the rows
+        as the network gets them, standardised unless `standardize` is False; give others as `sample_weight`.
     alpha : float, default=1e-4
         Price of the squared entries of the matrices, not of the intercepts. It is
         not divided by the number of rows, as it is in scikit-learn's MLP.
@@ -76,29 +64,24 @@ class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
     max_epochs : int, default=200
         Passes over the rows at most.
     early_stopping : bool, default=False
-        Hold out `validation_fraction` of the rows, watch their loss, and keep the
-        network of the epoch in which it was lowest. Their weights there are the
-        sample weights (and class weights) without the density, which is a means of
-        training and not what errors cost. False: the loss of the training rows is
-        watched, and the last network kept.
+        Hold out `validation_fraction` of the rows, watch their loss, and keep the network of the epoch in
+        which it was lowest. Their weights there are the sample weights (and class weights) without the
+        density, which is a means of training and not what errors cost. False: the loss of the training rows
+        is watched, and the last network kept.
     validation_fraction : float, default=0.1
     n_iter_no_change : int or None, default=10
-        Stop after as many epochs in which the loss watched did not fall by `tol`;
-        None: never.
+        Stop after as many epochs in which the loss watched did not fall by `tol`; None: never.
     tol : float, default=1e-4
         Of the loss as the network sees it, with a standardised target.
     standardize : bool, default=True
-        Centre and scale the columns and the target by the weighted mean and
-        deviation of the training rows; columns of a sparse X are scaled only. The
-        paper does not say whether it did.
+        Centre and scale the columns and the target by the weighted mean and deviation of the training rows;
+        columns of a sparse X are scaled only. The paper does not say whether it did.
     device : str, default="auto"
         Where to train: "auto" is "cuda" where torch finds one, otherwise "cpu".
     random_state : int, RandomState or None, default=None
-        For the start, the order of the rows, those held out, and a density that
-        needs it. The same number gives the same network on the same CPU; one of more
-        than 2·10⁷ products of numbers a batch also needs the same number of torch's
-        threads, as smaller ones are trained on one. torch's own random state is not
-        touched.
+        For the start, the order of the rows, those held out, and a density that needs it. The same number
+        gives the same network on the same CPU; one of more than 2·10⁷ products of numbers a batch also needs
+        the same number of torch's threads. torch's own random state is not touched.
     verbose : int, default=0
         1 shows a progress bar.
 
@@ -106,8 +89,7 @@ class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
     ----------
     coefs_ : list of ndarray of shape (units of layer l, units of layer l + 1)
     intercepts_ : list of ndarray
-        The network as a function of X and in the unit of y as they were given:
-        standardisation is part of the first and the last layer.
+        The network as a function of X and in the unit of y as given, whether it was standardised or not.
     n_iter_ : int
         Epochs.
     loss_curve_ : list of float
@@ -161,25 +143,11 @@ class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
         random_state: RandomState = None,
         verbose: int = 0,
     ) -> None:
-        store_parameters(self, locals())
+        checks.store_parameters(self, locals())
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> DensityWeightedMLPRegressor:
-        """Train the network.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        self
-        """
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        X, _, weight, _ = validate_training(self, X, np.zeros(num_samples(X), np.int8), sample_weight)
+    def _fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> None:
+        checks.require_labels(self, y)
+        X, _, weight, _ = checks.validate_training(self, X, np.zeros(checks.num_samples(X), np.int8), sample_weight)
         y = _numbers(y, X)
         kept = weight > 0
         if not kept.any():
@@ -195,7 +163,6 @@ class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
             centre, unit = float(scaler.mean_[0]), float(scaler.scale_[0])
         self._train(Examples(X, y, weight, weight, (y[:, None] - centre) / unit), split, loss)
         self._return_to_unit(centre, unit, unit**power)
-        return self
 
     def predict(self, X: MatrixLike) -> Array:
         """The number for each row.
@@ -223,36 +190,24 @@ class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
 class DensityWeightedMLPClassifier(ClassifierMixin, DensityWeightedMLP):
     """A multilayer perceptron for classes, with a loss weighted by the density around each row.
 
-    Minimises the weighted mean of the log loss, with a logistic output for two
-    classes and a softmax for more. The weight of a row is its class weight times
-    its density weight times its sample weight, divided by their mean: only the
-    ratios of weights matter. Rows of weight 0 are left out first.
+    Minimises the weighted mean of the log loss, with a logistic output for two classes and a softmax for
+    more. The weight of a row is its class weight times its density weight times its sample weight, divided by
+    their mean: only the ratios of weights matter. Rows of weight 0 are left out first.
 
     `fit` needs torch (``pip install "evenmargin[torch]"``); predicting does not.
 
     Parameters
     ----------
-    hidden_layer_sizes : int or sequence of int, default=(100, 50, 20)
     class_weight : None, "balanced" or dict, default=None
-        "balanced": total/(n_classes · total of the class), where totals count
-        sample weights. dict: by label, 1 where a label is missing. Class weights
-        do not see densities. Probabilities are those under the weights.
-    density : None, str, int or DensityWeights, default=None
-    alpha : float, default=1e-4
-    learning_rate_init : float, default=1e-3
-    batch_size : int, default=200
-    max_epochs : int, default=200
+        "balanced": total/(n_classes · total of the class), where totals count sample weights. dict: by label, 1
+        where a label is missing. Class weights do not see densities. Probabilities are those under the weights.
     early_stopping : bool, default=False
         Rows are held out class by class, at least one of each.
-    validation_fraction : float, default=0.1
-    n_iter_no_change : int or None, default=10
-    tol : float, default=1e-4
     standardize : bool, default=True
         The columns only: there is no target to scale.
-    device : str, default="auto"
-    random_state : int, RandomState or None, default=None
-    verbose : int, default=0
-        All as in `DensityWeightedMLPRegressor`.
+    hidden_layer_sizes, density, alpha, learning_rate_init, batch_size, max_epochs, validation_fraction, \
+            n_iter_no_change, tol, device, random_state, verbose
+        As in `DensityWeightedMLPRegressor`.
 
     Attributes
     ----------
@@ -305,25 +260,11 @@ class DensityWeightedMLPClassifier(ClassifierMixin, DensityWeightedMLP):
         random_state: RandomState = None,
         verbose: int = 0,
     ) -> None:
-        store_parameters(self, locals())
+        checks.store_parameters(self, locals())
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> DensityWeightedMLPClassifier:
-        """Train the network.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Two or more classes, numbers or strings.
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        self
-        """
-        X, y, weight, classes = validate_training(self, X, y, sample_weight)
-        X, y, weight, classes = drop_weightless(X, y, weight, classes)
+    def _fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike) -> None:
+        X, y, weight, classes = checks.validate_training(self, X, y, sample_weight)
+        X, y, weight, classes = checks.drop_weightless(X, y, weight, classes)
         codes: NDArray[Any] = np.asarray(np.searchsorted(classes, y))
         split = self._split(y, stratify=True)
         if classes.size == 2:
@@ -333,7 +274,6 @@ class DensityWeightedMLPClassifier(ClassifierMixin, DensityWeightedMLP):
         cost = self._costs(y, codes, weight, classes)
         self._train(Examples(X, y, weight, cost, target), split, loss)
         self.classes_ = classes
-        return self
 
     def decision_function(self, X: MatrixLike) -> Array:
         """Scores before the logistic (above 0 for `classes_[1]`) or the softmax.

@@ -31,28 +31,23 @@ _SMALL = 20_000_000  # products of numbers in a batch, up to which one thread is
 # --- torch, and where it computes ---
 
 
-def load_torch(name: str) -> ArrayModule:
-    """Import torch for the estimator of this name."""
+def load_torch(user: str, device: str) -> tuple[ArrayModule, Device]:
+    """Import torch for the estimator of this name, and find the device of a name; "auto" is a GPU if there is one."""
     try:
         import torch
     except ImportError as error:
         raise ImportError(
-            f"{name} is trained with torch, which cannot be imported ({error}): "
+            f"{user} is trained with torch, which cannot be imported ({error}): "
             "install it with pip install 'evenmargin[torch]'."
         ) from error
-    return torch
-
-
-def find_device(torch: ArrayModule, name: str) -> Device:
-    """The torch device of a name, where "auto" is a GPU if there is one."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        torch.zeros(1, device=name).cpu()
+        torch.zeros(1, device=device).cpu()
     except (RuntimeError, AssertionError, NotImplementedError, ValueError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ValueError(f"torch cannot use device={name!r} here: choose 'auto' or 'cpu' ({reason}).") from None
-    return torch.device(name)
+        raise ValueError(f"torch cannot use device={device!r} here: choose 'auto' or 'cpu' ({reason}).") from None
+    return torch, torch.device(device)
 
 
 def threads_for(rows: int, sizes: list[int]) -> AbstractContextManager[Any]:
