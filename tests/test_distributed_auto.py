@@ -72,7 +72,7 @@ def test_a_table_that_is_small_enough_gives_the_model_of_a_fit_in_memory():
     away, here = fast().fit(rows(), labels(), weight), fast().fit(X, Y, WEIGHTS)
     assert_array_equal(away.predict_proba(X), here.predict_proba(X))
     assert away.threshold_ == here.threshold_
-    assert away._table_lines()[:2] == here._table_lines()[:2]
+    assert away.summary_.lines[:2] == here.summary_.lines[:2]
 
 
 def test_frames_go_in_with_categories_words_dates_and_gaps(model):
