@@ -182,7 +182,7 @@ def test_not_found_is_a_file_not_found_error():
 
 
 def test_the_set_of_scikit_learn_has_the_checksum():
-    arrays = datasets._BUNDLED["breast_wdbc"]()
+    arrays = datasets._breast_cancer()
     assert checksum(arrays) == CATALOGUE["breast_wdbc"].checksum
 
 

@@ -117,6 +117,5 @@ def _fault(arrays: Arrays, columns: int, needs: tuple[str, ...]) -> str | None:
 
 def write(path: Path, arrays: Arrays) -> None:
     """Write the file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
