@@ -80,28 +80,21 @@ class KernelRows(NamedTuple):
                 raise
 
 
-class Machines(NamedTuple):
-    """Scores of all rows and coefficients for each task and C; NaN where there is no machine."""
-
-    scores: Array
-    beta: list[Array]
-
-
 Task = tuple[Index, Array]  # rows to train on, and a weight for each
 
 
-def train(K: Array, y: Labels, tasks: Sequence[Task], C: Sequence[float], pool: Workers) -> Machines:
-    """Machines for all tasks and all C, on one kernel matrix.
+def train(K: Array, y: Labels, tasks: Sequence[Task], C: Sequence[float], pool: Workers) -> tuple[Array, list[Array]]:
+    """Scores of all rows, and coefficients, of machines for all tasks and all C, on one kernel matrix.
 
-    Rows of weight 0 are left out. There is no machine where a class is left empty,
-    where the mean price is above LARGEST, or where the solver did not converge.
+    Rows of weight 0 are left out. There is no machine, and its scores are NaN, where a class
+    is left empty, where the mean price is above LARGEST, or where the solver did not converge.
     """
     C_ = np.asarray(C)
     scores = np.full((len(tasks), C_.size, y.size), np.nan)
     beta = [np.zeros((C_.size, rows.size)) for rows, _ in tasks]
     able = [i for i, (rows, cost) in enumerate(tasks) if np.unique(y[rows[cost > 0]]).size == 2]
     if not able:
-        return Machines(scores, beta)
+        return scores, beta
     folds, prices, tops = [], np.ones((len(able), C_.size, y.size)), []
     for k, i in enumerate(able):
         rows, cost = tasks[i]
@@ -115,7 +108,7 @@ def train(K: Array, y: Labels, tasks: Sequence[Task], C: Sequence[float], pool: 
             tried = tops[k] * (1 + 1e-9) >= C_
             scores[i, tried] = found.scores[k, tried]
             beta[i][:, tasks[i][1] > 0] = found.beta[k]
-    return Machines(scores, beta)
+    return scores, beta
 
 
 def f1(scores: Array, positive: Mask) -> Array:
@@ -132,12 +125,12 @@ def f1(scores: Array, positive: Mask) -> Array:
 
 def mean_f1(K: Array, y: Labels, folds: Sequence[Fold], tasks: Sequence[Task], grid: Grid, pool: Workers) -> Array:
     """Families × C × (thresholds, then z): mean F1 over the folds, −1 where a fold has no machine."""
-    machines, cut, z = train(K, y, tasks, grid.C, pool), np.asarray(grid.cut), np.asarray(grid.z)
+    (scores, coefficients), cut, z = train(K, y, tasks, grid.C, pool), np.asarray(grid.cut), np.asarray(grid.z)
     each = np.empty((len(folds), len(tasks) // len(folds), len(grid.C), cut.size + z.size))
-    for task, beta in enumerate(machines.beta):
+    for task, beta in enumerate(coefficients):
         family, fold = divmod(task, len(folds))
         rows, test = folds[fold]
-        score = machines.scores[task][:, None, test]
+        score = scores[task][:, None, test]
         moved = score - cut[:, None]
         if z.size:
             up = (np.maximum(beta, 0.0) @ K[np.ix_(rows, test)])[:, None]
