@@ -32,7 +32,7 @@ from .._util.files import user_cache, writable
 from .._util.sentences import unknown
 from ._arrays import Arrays, checksum, read, write
 from ._catalogue import CATALOGUE, Entry
-from ._openml import OpenMLTable, convert, fetch, first_of_its_kind
+from ._openml import OpenMLTable, convert, fetch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,7 +131,9 @@ def load(
     if stored:
         positive = entry.stored_positive or positive
     elif entry.paper:
-        arrays = entry.paper(arrays, random_state)
+        from sklearn.utils import check_random_state
+
+        arrays = entry.paper(arrays, check_random_state(random_state))
     return Dataset(
         name=entry.name, title=entry.title, X=_floats(arrays["X"]), y=_labels(arrays["y"]),
         X_test=_floats(arrays["X_test"]) if "X_test" in arrays else None,
@@ -247,8 +249,7 @@ def _breast_cancer() -> Arrays:
     from sklearn.datasets import load_breast_cancer
 
     data = load_breast_cancer()
-    X = data.data.astype(np.float32)
-    return {"X": X, "y": np.where(data.target == 0, 1, -1), "keep": first_of_its_kind(X)}
+    return {"X": data.data.astype(np.float32), "y": np.where(data.target == 0, 1, -1)}
 
 
 def _locate(entry: Entry, folder: Path | None) -> tuple[str, Path | None]:

@@ -12,13 +12,12 @@ to a large one matters. A kernel machine is a linear one on a factor of the kern
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -38,7 +37,7 @@ from ..solvers.kernel_lbfgs import pivoted_cholesky
 from ..solvers.price_paths import solve_paths
 from ._base import Line, Report, ReportSheet, Results, Settings, Table, TableJob
 from ._findings import verdict
-from ._measure import gmean, interval, stratified_folds
+from ._measure import gmean, interval, rows_of, stratified_folds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,6 +48,7 @@ __all__ = ["TABLES"]
 LOSSES = ("hinge", "log", "Blinex")
 MACHINES = ("linear", "kernel")
 FIGURES = {"gmean": "G-mean", "auc": "ROC-AUC"}
+TITLE = "Blinex minus another loss"
 
 # Kinds of noise and their shares. 5 % of 20 rare rows is a single row: too few for a level.
 NOISE = {"any label": (0.0, 0.05, 0.1, 0.2, 0.3), "rare rows hidden": (0.0, 0.1, 0.2, 0.3)}
@@ -97,8 +97,7 @@ class Split(NamedTuple):
 
 def _all_rows(settings: Settings, name: str) -> tuple[Array, Labels]:
     """All rows of a set, the official test rows with the others; +1 is the rarer class."""
-    data = settings.load(name)
-    X, y = np.asarray(data.X, np.float64), np.asarray(data.y, np.int64)
+    (X, y), data = rows_of(settings, name), settings.load(name)
     if data.X_test is not None and data.y_test is not None:
         X, y = np.vstack([X, data.X_test]), np.concatenate([y, data.y_test])
     return X, y if np.mean(y > 0) <= 0.5 else -y
@@ -221,30 +220,26 @@ def search(loss: str, X: Array, y: Labels, tried: Sequence[Candidate], seed: int
     return {figure: tried[int(np.argmax(values))] for figure, values in total.items()}
 
 
-def _trial(X: Array, y: Labels, condition: Condition, settings: Settings, trial: int) -> dict[str, Any]:
+def _trial(X: Array, y: Labels, condition: Condition, settings: Settings, trial: int) -> dict[str, float]:
     """The figures of all machines on one split."""
     split = _split(X, y, condition, trial, settings.seed)
     features = {"linear": (split.X, split.X_test), "kernel": kernel_features(split.X, split.X_test)}
-    found: dict[str, Any] = {}
+    found = {}
     for (machine, (train, test)), loss in product(features.items(), LOSSES):
         tried = candidates(loss, settings.quick)
         for figure, candidate in search(loss, train, split.y, tried, settings.seed + trial).items():
             coef, intercept = machines(loss, train, split.y, path_to(candidate, tried))
-            value = measure(split.y_test, test @ coef[-1] + intercept[-1])[figure]
-            found[f"{machine}/{loss}/{figure}"] = (value, candidate)
+            found[f"{machine}/{loss}/{figure}"] = measure(split.y_test, test @ coef[-1] + intercept[-1])[figure]
     return found
 
 
-def _run(settings: Settings, name: str, condition: Condition) -> dict[str, Any]:
-    """One set under one condition: for every machine, loss and figure the values of the trials, and what was chosen."""
+def _run(settings: Settings, name: str, condition: Condition) -> dict[str, list[float]]:
+    """One set under one condition: for every machine, loss and figure the values of the trials."""
     X, y = _all_rows(settings, name)
     measured = partial(_trial, X, y, condition, settings)
     with one_blas_thread(), ThreadPoolExecutor(available_cores()) as pool:
         trials = [*pool.map(measured, range(_trials(settings)))]
-    return {
-        cell: {"values": [trial[cell][0] for trial in trials], "chosen": [list(trial[cell][1]) for trial in trials]}
-        for cell in trials[0]
-    }
+    return {cell: [trial[cell] for trial in trials] for cell in trials[0]}
 
 
 # --- the reports ---
@@ -284,7 +279,7 @@ class ComparisonRun(NamedTuple):
 
     def values(self, name: str, condition: Condition, machine: str, loss: str, figure: str) -> list[float]:
         """A figure of each trial."""
-        return self.results[self.key(name, condition)].figures[f"{machine}/{loss}/{figure}"]["values"]
+        return self.results[self.key(name, condition)].figures[f"{machine}/{loss}/{figure}"]
 
     def mean(self, condition: Condition, machine: str, loss: str, figure: str) -> float:
         """The mean over the sets, each the mean over its trials."""
@@ -314,24 +309,22 @@ def _jobs(which: Comparison, settings: Settings) -> Iterator[TableJob]:
 def _report(which: Comparison, settings: Settings, results: Results) -> Report:
     run = ComparisonRun(which, settings, results)
     differences = run.differences()
-    sheets = [_sheet_of_means(run), _sheet_over_sets(differences)]
-    sheets += [_sheet_by_set(differences, machine) for machine in MACHINES]
+    means = [
+        Line((machine, FIGURES[figure], at.words, loss), None, run.mean(at, machine, loss, figure))
+        for machine, figure, at, loss in product(MACHINES, FIGURES, run.conditions, LOSSES)
+    ]
+    title = "Mean over the sets, each the mean over its splits; parameters chosen by inner folds"
+    sheets = [ReportSheet(title, ("machine", "figure", "training part", "loss"), means), _sheet_over_sets(differences)]
+    for machine in MACHINES:
+        lines = [replace(each, labels=each.labels[1:]) for each in differences if each.labels[0] == machine]
+        title, columns = f"{TITLE}, set by set: {machine} machines", ("figure", "training part", "set", "minus")
+        sheets.append(ReportSheet(title, columns, lines, spread="95 % interval over the splits"))
     count, (better, worse) = len(differences), _verdicts(differences)
     overall = (
         f"Of {count} differences (set, training part, machine, figure, other loss), {better} are above 0 and {worse} "
         f"below 0 by their 95 % interval; chance alone would give about {0.025 * count:.0f} of each."
     )
-    findings = [overall, *_findings_by_kind(run), _shapes_finding(results)]
-    return Report(sheets, findings)
-
-
-def _sheet_of_means(run: ComparisonRun) -> ReportSheet:
-    lines = [
-        Line((machine, FIGURES[figure], at.words, loss), None, run.mean(at, machine, loss, figure))
-        for machine, figure, at, loss in product(MACHINES, FIGURES, run.conditions, LOSSES)
-    ]
-    title = "Mean over the sets, each the mean over its splits; parameters chosen by inner folds"
-    return ReportSheet(title, ("machine", "figure", "training part", "loss"), lines)
+    return Report(sheets, [overall, *_findings_by_kind(run)])
 
 
 def _verdicts(differences: Sequence[Line]) -> tuple[int, int]:
@@ -350,15 +343,9 @@ def _sheet_over_sets(differences: Sequence[Line]) -> ReportSheet:
         better, worse = _verdicts(group)
         note = f"{better} better, {worse} worse of {len(group)}"
         lines.append(Line(labels, None, *interval([each.ours or 0.0 for each in group]), note=note))
-    title = "Blinex minus another loss, mean over the sets; the note counts sets whose own interval excludes 0"
+    title = f"{TITLE}, mean over the sets; the note counts sets whose own interval excludes 0"
     columns = ("machine", "figure", "training part", "minus")
     return ReportSheet(title, columns, lines, spread="95 % interval over the sets")
-
-
-def _sheet_by_set(differences: Sequence[Line], machine: str) -> ReportSheet:
-    lines = [replace(each, labels=each.labels[1:]) for each in differences if each.labels[0] == machine]
-    title, columns = f"Blinex minus another loss, set by set: {machine} machines", ("figure", "training part", "set")
-    return ReportSheet(title, (*columns, "minus"), lines, spread="95 % interval over the splits")
 
 
 def _findings_by_kind(run: ComparisonRun) -> Iterator[str]:
@@ -368,17 +355,6 @@ def _findings_by_kind(run: ComparisonRun) -> Iterator[str]:
         ends = {loss: [run.mean(at, machine, loss, figure) for at in (first, last)] for loss in LOSSES}
         each = ", ".join(f"{loss} {a:.3f} to {b:.3f}" for loss, (a, b) in ends.items())
         yield f"{title} of the {machine} machines, {first.words} to {last.words}: {each}."
-
-
-def _shapes_finding(results: Results) -> str:
-    """How often the inner folds chose each a and b."""
-    counts: Counter[tuple[float, float]] = Counter()
-    for record in results.values():
-        for cell, found in record.figures.items():
-            if cell.split("/")[1] == LOSSES[-1]:
-                counts.update((a, b) for _, a, b in found["chosen"])
-    each = (f"a = {a:g}, b = {b:g} ({100 * count / counts.total():.0f} %)" for (a, b), count in counts.most_common())
-    return f"Chosen for Blinex: {', '.join(each)}."
 
 
 def _draw(which: Comparison, settings: Settings, results: Results, figure: Figure) -> None:

@@ -60,12 +60,7 @@ class KernelRows(NamedTuple):
         return np.asarray(kernel_matrix(kernel, self.X, self.X, compiled=True), dtype=np.float64)
 
     def costs(self, family: Family, rows: Index) -> Array:
-        """Weights of some rows by the density among them; all 0 where the scheme leaves no row.
-
-        >>> rows = KernelRows(np.array([[0.0], [0.0], [9.0]]), np.array([-1, 1, 1]))
-        >>> rows.costs(Family("density", 1.0), np.array([0, 1])).round(3)
-        array([2., 2.])
-        """
+        """Weights of some rows by the density among them; all 0 where the scheme leaves no row."""
         scheme, gamma, seed = family
         if scheme is None:
             return np.ones(rows.size)
@@ -112,11 +107,7 @@ def train(K: Array, y: Labels, tasks: Sequence[Task], C: Sequence[float], pool: 
 
 
 def f1(scores: Array, positive: Mask) -> Array:
-    """F1 of the class of scores above 0, along the last axis; NaN where scores are.
-
-    >>> f1(np.array([[1.0, -1.0, 2.0], [-1.0, -1.0, -1.0]]), np.array([True, True, False])).tolist()
-    [0.5, 0.0]
-    """
+    """F1 of the class of scores above 0, along the last axis; NaN where scores are."""
     found = scores > 0
     hits = (found & positive).sum(axis=-1)
     value = 2.0 * hits / np.maximum(found.sum(axis=-1) + positive.sum(), 1)

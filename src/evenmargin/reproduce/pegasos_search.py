@@ -53,7 +53,6 @@ SETS = {name: PaperFigures(**printed) for name, printed in paper_figures("pegaso
 YEAST = "yeast_ml8"  # not in the paper's Tables 2 and 4
 TITLES = {name: paper.title for name, paper in SETS.items()} | {YEAST: "Yeast ML 8"}
 DECIDL = {name: paper.decidl for name, paper in SETS.items()} | {YEAST: 0.5}
-LONG_STEPS = 20_000
 
 
 class Form(StrEnum):
@@ -311,7 +310,7 @@ def _candidates(form: Form, rows: Holdout, grid: SearchGrid, seeds: Iterator[int
     if form == Form.KERNEL:
         pairs = [(lam, gamma) for lam in grid.kernel_lam for gamma in grid.gamma]
         return [cost_sensitive_pegasos(lam, kernel="rbf", gamma=gamma, random_state=seed) for lam, gamma in pairs]
-    steps, solver = LONG_STEPS if form == Form.LONG else 1000, Pegasos(average=form == Form.AVERAGED)
+    steps, solver = 20_000 if form == Form.LONG else 1000, Pegasos(average=form == Form.AVERAGED)
     machines = [cost_sensitive_pegasos(lam, b, steps, random_state=seed) for lam in grid.lam for b in grid.b]
     return [machine.set_params(solver=solver) for machine in machines]
 
