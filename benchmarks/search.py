@@ -27,7 +27,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 
-from evenmargin import DensityWeights, KernelSVM, ZAdjustedClassifier
+from evenmargin import DensityWeights, KernelSVM, ZAdjustedClassifier, datasets
 from evenmargin.selection import SharedGridSearch
 
 FOLDS = StratifiedKFold(5, shuffle=True, random_state=0)
@@ -80,9 +80,8 @@ def compare(title: str, searches: dict, X, y, repeats: int, reference: str, slow
 
 
 def gwl(folder: Path, repeats: int) -> None:
-    with np.load(folder / "ionosphere.npz") as arrays:
-        keep = arrays["keep"]
-        X, y = arrays["X"][keep].astype(np.float64), (arrays["y"][keep] <= 0).astype(np.int64)
+    data = datasets.load("ionosphere", folder=folder)
+    X, y = data.X.astype(np.float64), (data.y > 0).astype(np.int64)
     C, gamma, gamma_S = np.logspace(-1, 3, 9), np.logspace(-3, 1, 15), np.logspace(-2, 2, 5)
     options = {"scoring": "f1", "cv": FOLDS}
     grid = {"C": C, "gamma": gamma, "density__gamma": gamma_S}

@@ -26,7 +26,7 @@ from evenmargin import datasets
 from evenmargin.datasets import DatasetNotFound, _arrays, _catalogue
 from evenmargin.datasets._arrays import checksum
 from evenmargin.datasets._catalogue import CATALOGUE
-from evenmargin.datasets._openml import _CAR_LEVELS, convert
+from evenmargin.datasets._openml import CAR_LEVELS, convert
 
 ON_OPENML = [name for name, entry in CATALOGUE.items() if entry.source]
 ROOT = Path(__file__).parents[1]
@@ -60,8 +60,7 @@ def stored(name, seed=0, rows=60):
         if entry.needs and "label" in entry.needs:
             arrays[f"label{half}"] = np.where(y == 1, 17 if name == "letter" else 7, 1).astype(np.int8)
     for need in set(entry.needs) - set(arrays):
-        made = {"keep": y == y, "quality": np.full(len(y), 5, np.int8), "X_onehot": np.ones((len(y), 21), np.uint8)}
-        arrays[need] = made[need]
+        arrays[need] = np.full(len(y), 5, np.int8)
     return arrays
 
 
@@ -182,7 +181,7 @@ def test_not_found_is_a_file_not_found_error():
 
 
 def test_the_set_of_scikit_learn_has_the_checksum():
-    arrays = datasets._BUNDLED["breast_wdbc"]()
+    arrays = datasets._breast_cancer()
     assert checksum(arrays) == CATALOGUE["breast_wdbc"].checksum
 
 
@@ -217,14 +216,13 @@ def test_a_file_with_a_pickle_in_it_is_refused(tmp_path):
     ("change", "fault"),
     [
         ({"y": None}, "lacks the array y"),
-        ({"keep": None}, "lacks the array keep"),
         ({"X": np.zeros((60, 59))}, r"has X of shape \(60, 59\) and type float64 where numbers in 60 columns"),
         ({"X": np.zeros(60)}, r"has X of shape \(60,\)"),
         ({"X": np.full((60, 60), "a")}, "type <U1"),
         ({"X": np.full((60, 60), np.nan)}, "has missing or infinite values in X"),
         ({"y": np.ones(59)}, "has 59 rows in y but 60 in X"),
         ({"y": np.zeros(60)}, "has something other than"),
-        ({"keep": np.ones(3)}, "has 3 rows in keep"),
+        ({"label": np.ones(3, int)}, "has 3 rows in label"),
         ({"X_test": np.zeros((5, 60))}, "has only one of X_test and y_test"),
     ],
 )
@@ -233,6 +231,14 @@ def test_a_file_with_wrong_arrays_is_named_with_its_fault(tmp_path, change, faul
     put(tmp_path, "sonar", arrays)
     with pytest.raises(ValueError, match=rf"sonar\.npz .*{fault}.*: replace it, or delete it to look elsewhere\.$"):
         datasets.load("sonar", folder=tmp_path)
+
+
+def test_a_file_without_an_array_that_the_papers_version_needs_is_named(tmp_path):
+    arrays = stored("wine_quality_white")
+    del arrays["quality"]
+    put(tmp_path, "wine_quality_white", arrays)
+    with pytest.raises(ValueError, match="lacks the array quality"):
+        datasets.load("wine_quality_white", folder=tmp_path)
 
 
 def test_a_file_of_the_user_need_not_have_the_checksum(tmp_path):
@@ -328,7 +334,11 @@ def test_a_draw_does_not_depend_on_the_order_of_rows(tmp_path, name):
 
 
 def test_cars_have_a_column_for_each_level(tmp_path):
-    assert datasets.load("car_good", folder=put(tmp_path, "car_good", stored("car_good"))).X.shape[1] == 21
+    arrays = on_openml("car_good")
+    wide = [np.eye(len(levels))[arrays["X"][:, j]] for j, levels in enumerate(CAR_LEVELS)]
+    data = datasets.load("car_good", folder=put(tmp_path, "car_good", arrays))
+    np.testing.assert_array_equal(data.X, np.column_stack(wide))
+    assert data.X.shape[1] == 21
 
 
 def test_euthyroid_has_the_six_continuous_columns(tmp_path):
@@ -356,11 +366,12 @@ def test_segments_of_grass_are_positive(tmp_path):
 )
 def test_copies_of_rows_are_left_out_and_the_class_is_the_papers(tmp_path, name, sign):
     arrays = stored(name)
-    arrays["keep"] = np.arange(60) % 3 > 0
+    keep = np.arange(60) % 3 < 2
+    arrays["X"][~keep] = arrays["X"][1]
     folder = put(tmp_path, name, arrays)
     data = datasets.load(name, folder=folder)
-    np.testing.assert_array_equal(data.X, arrays["X"][arrays["keep"]])
-    np.testing.assert_array_equal(data.y, sign * arrays["y"][arrays["keep"]])
+    np.testing.assert_array_equal(data.X, arrays["X"][keep])
+    np.testing.assert_array_equal(data.y, sign * arrays["y"][keep])
     np.testing.assert_array_equal(datasets.load(name, folder=folder, stored=True).y, arrays["y"])
 
 
@@ -501,7 +512,7 @@ def table_of(name, arrays):
         table.insert(0, "Sex", np.array(["F", "I", "M"])[X[:, :3].argmax(axis=1)])
         classes = np.where(y == 1, "19", "9")
     elif name == "car_good":
-        table = pd.DataFrame({f"V{j}": np.array(levels)[X[:, j].astype(int)] for j, levels in enumerate(_CAR_LEVELS)})
+        table = pd.DataFrame({f"V{j}": np.array(levels)[X[:, j].astype(int)] for j, levels in enumerate(CAR_LEVELS)})
         classes = np.array(["unacc", "acc", "good", "vgood"])[arrays["label"]]
     elif name == "spectrometer":
         table.insert(0, "Declination", 0.5)
@@ -521,8 +532,6 @@ def on_openml(name, rows=60):
     """Made-up arrays of a set, as a table on OpenML would give them."""
     arrays = stored(name, rows=rows)
     y, generator = arrays["y"], np.random.default_rng(1)
-    if CATALOGUE[name].source.keep:
-        arrays["keep"] = np.ones(len(y), dtype=bool)
     if name == "letter":
         arrays = {key: array[:200] for key, array in arrays.items()}
         arrays["label"] = np.where(arrays["y"] == 1, 26, 8).astype(np.int8)
@@ -532,9 +541,8 @@ def on_openml(name, rows=60):
     elif name == "abalone19":
         arrays["X"][:, :3] = np.eye(3)[generator.integers(0, 3, len(y))]
     elif name == "car_good":
-        codes = np.column_stack([generator.integers(0, len(levels), len(y)) for levels in _CAR_LEVELS])
-        wide = [np.eye(len(levels))[codes[:, j]] for j, levels in enumerate(_CAR_LEVELS)]
-        arrays |= {"X": codes, "X_onehot": np.column_stack(wide), "label": np.where(y == 1, 2, 3)}
+        codes = np.column_stack([generator.integers(0, len(levels), len(y)) for levels in CAR_LEVELS])
+        arrays |= {"X": codes, "label": np.where(y == 1, 2, 3)}
     elif name == "wine_quality_white":
         arrays["quality"] = np.where(y == 1, 4, 6).astype(np.int8)
     elif name == "oil_spill":
@@ -746,7 +754,7 @@ def test_a_table_made_from_the_papers_set_is_read_back_as_it(real, name):
     found = convert(CATALOGUE[name].source, table)
     assert checksum(found) == CATALOGUE[name].checksum
     assert {key: found[key].dtype for key in ("X", "y")} == {key: arrays[key].dtype for key in ("X", "y")}
-    assert set(found) == set(arrays)
+    assert set(found) == {key for key in arrays if key.removesuffix("_test") in ("X", "y", "label", "quality")}
 
 
 @pytest.mark.parametrize("name", ["letter", "adult_a9a"])

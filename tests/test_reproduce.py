@@ -230,7 +230,7 @@ def wine_table(measured):
 def sonar(folder, n):
     folder.mkdir()
     X, y = imbalanced(n, 60)
-    np.savez(folder / "sonar.npz", X=X, y=y, keep=np.ones(n, bool))
+    np.savez(folder / "sonar.npz", X=X, y=y)
     return folder
 
 

@@ -32,7 +32,7 @@ def write_standins(folder):
     """Small sets under the names of the quick tables, with their arrays."""
     for name, columns in (("ecoli_imu", 7), ("ionosphere", 34)):
         X, y = imbalanced(n=150, d=columns, ratio=0.75, seed=columns)
-        np.savez(folder / f"{name}.npz", X=X.astype(np.float32), y=y.astype(np.int8), keep=np.ones(y.size, bool))
+        np.savez(folder / f"{name}.npz", X=X.astype(np.float32), y=y.astype(np.int8))
     X, y = imbalanced(n=400, d=24, ratio=0.75, seed=2)
     np.savez(folder / "euthyroid.npz", X=X.astype(np.float32), y=y.astype(np.int8))
     X, y = imbalanced(n=400, d=19, ratio=0.75, seed=3)
@@ -60,7 +60,7 @@ def made_up(settings, table, gain):
         for loss in blinex.LOSSES:
             for figure in blinex.FIGURES:
                 own = 0.7 + (gain + wobble if loss == "Blinex" else np.zeros(10))
-                figures[f"{machine}/{loss}/{figure}"] = {"values": own.tolist(), "chosen": [[1.0, 0.3, 10.0]] * 10}
+                figures[f"{machine}/{loss}/{figure}"] = own.tolist()
     return {job.key: Record(figures, 1.0) for job in table.jobs(settings)}
 
 
@@ -73,7 +73,7 @@ def test_the_quick_table_runs_on_the_papers_data(papers_data):
     settings = Settings(quick=True, folder=FOLDER)
     results = run_all(NOISE_TABLE, settings)
     clean = results["ecoli_imu/any label, 0 %/2 trials"].figures
-    assert all(np.mean(clean[f"{machine}/{loss}/auc"]["values"]) > 0.85 for machine in blinex.MACHINES
+    assert all(np.mean(clean[f"{machine}/{loss}/auc"]) > 0.85 for machine in blinex.MACHINES
                for loss in blinex.LOSSES)  # fmt: skip
     report = NOISE_TABLE.report(settings, results)
     assert report.findings[0].startswith("Of 48 differences")
@@ -130,13 +130,15 @@ def test_the_interval_of_a_set_takes_overlapping_training_parts_into_account():
     results = made_up(settings, NOISE_TABLE, 0.05)
     differences = blinex.ComparisonRun(blinex.WRONG_LABELS, settings, results).differences()
     spread = np.std(0.001 * (-1.0) ** np.arange(10), ddof=1)
-    assert differences[0].half == pytest.approx(2.2622 * np.sqrt(1 / 10 + 1 / 4) * spread, rel=1e-4)
+    assert differences[0].spread == pytest.approx(2.2622 * np.sqrt(1 / 10 + 1 / 4) * spread, rel=1e-4)
 
 
-def test_findings_give_the_mean_of_each_level():
+def test_the_means_over_the_sets_are_given_for_each_level():
     settings = Settings()
-    report = NOISE_TABLE.report(settings, made_up(settings, NOISE_TABLE, 0.05))
-    assert any("mean difference +0.050, +0.050, +0.050, +0.050 and +0.050" in finding for finding in report.findings)
+    sheet = NOISE_TABLE.report(settings, made_up(settings, NOISE_TABLE, 0.05)).sheets[1]
+    levels = [line for line in sheet.lines if line.labels[:2] == ("linear", "G-mean") and line.labels[3] == "hinge"]
+    assert len(levels) == 8
+    assert all(line.ours == pytest.approx(0.05) and line.note == "8 better, 0 worse of 8" for line in levels)
 
 
 # --- the data ---
@@ -183,9 +185,10 @@ def test_columns_are_standardised_on_the_training_part_and_constant_ones_dropped
 
 
 def test_five_trials_test_every_row_once():
-    y = np.repeat([1, -1], [20, 80])
-    tested = np.concatenate([blinex._outer_fold(y, trial, 0)[1] for trial in range(5)])
-    assert np.array_equal(np.sort(tested), np.arange(100))
+    X, y = np.eye(100), np.repeat([1, -1], [20, 80])  # a column for each row, constant on the training part of others
+    tested = [blinex._split(X, y, Condition("any label", 0.0), trial, seed=0) for trial in range(5)]
+    assert [len(split.y_test) for split in tested] == [20] * 5
+    assert sum(split.X.shape[1] for split in tested) == 400  # the columns of the test rows are dropped
 
 
 # --- the machines ---

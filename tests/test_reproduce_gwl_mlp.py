@@ -29,7 +29,7 @@ def found(tmp_path_factory):
 
 
 def test_every_error_of_the_paper_is_a_multiple_of_one_over_792():
-    errors = [error for net in gwl_mlp.NETS.values() for row in net.errors for error in (row[0], row[2])]
+    errors = [error for net in gwl_mlp.NETS.values() for row in net["errors"] for error in (row[0], row[2])]
     assert len(errors) == 24
     for error in errors:
         assert error * 792 == pytest.approx(round(error * 792), abs=1e-4)
@@ -66,24 +66,24 @@ def test_the_parts_of_a_trial_are_those_of_all_its_networks_and_have_no_row_in_c
 def test_the_first_of_several_starts_is_the_standard_network(found):
     settings, results, _ = found
     for trial in range(settings.trials):
-        plain = results[gwl_mlp._key(gwl_mlp.PLAIN, trial)].figures["errors"]
-        starts = results[gwl_mlp._key(gwl_mlp.RESTARTS, trial)].figures["errors"]
+        plain = results[f"{gwl_mlp.PLAIN}/trial {trial + 1}"].figures["errors"]
+        starts = results[f"{gwl_mlp.RESTARTS}/trial {trial + 1}"].figures["errors"]
         assert starts[0] == plain[0]
         assert starts[1] != plain[0]
 
 
 def test_schemes_and_draws_give_different_networks(found):
     _, results, _ = found
-    first = [tuple(results[gwl_mlp._key(kind, 0)].figures["errors"][0]) for kind in (*SCHEMES[:6], gwl_mlp.PLAIN)]
+    first = [tuple(results[f"{kind}/trial 1"].figures["errors"][0]) for kind in (*SCHEMES[:6], gwl_mlp.PLAIN)]
     assert len(set(first)) == len(first)
-    draws = results[gwl_mlp._key(gwl_mlp.RANDOM, 0)].figures["errors"]
+    draws = results[f"{gwl_mlp.RANDOM}/trial 1"].figures["errors"]
     assert draws[0] != draws[1]
 
 
 def test_errors_are_of_rounded_grades_on_rows_held_out(found):
     settings, results, _ = found
     rows = len(gwl_mlp._parts(settings, 0).y_test)
-    rounded, aside = results[gwl_mlp._key(gwl_mlp.PLAIN, 0)].figures["errors"][0]
+    rounded, aside = results[f"{gwl_mlp.PLAIN}/trial 1"].figures["errors"][0]
     assert rounded * rows == pytest.approx(round(rounded * rows))
     assert aside * 39 != pytest.approx(round(aside * 39))
 
@@ -102,6 +102,6 @@ def test_findings_count_what_the_sheets_say(found):
 
 
 def test_the_second_table_has_the_second_network():
-    assert gwl_mlp.NETS["6"].layers == [100, 80, 40, 1]
+    assert gwl_mlp.NETS["6"]["layers"] == [100, 80, 40, 1]
     assert "100-80-40-1" in TABLE_VI.title
     assert TABLE_VI.needs == ("torch",)

@@ -33,7 +33,7 @@ def stand_in(tmp_path_factory):
         X, y = imbalanced(n=120, d=d, ratio=0.8, seed=seed)
         arrays = {"X": X, "y": y.astype(np.int8)}
         if name == "car_good":
-            arrays["X_onehot"] = (X > 0).astype(np.uint8)
+            arrays["X"] = (X > 0).astype(np.uint8)
         if name == "segmentation":
             label = np.where(y > 0, 7, 1)
             arrays |= {"label": label, "X_test": X, "y_test": arrays["y"], "label_test": label}
@@ -165,7 +165,7 @@ def test_a_fold_has_the_figures_of_scikit_learns_machine(scaled, case):
     X, y = scaled
     train, test = fold = stratified_folds(y, z_svm.FOLDS, 0)[0]
     found = z_svm._fold(case, X, y, fold, "svm")
-    scaler = MinMaxScaler(case.scale).fit(X[train])
+    scaler = MinMaxScaler(tuple(case.scale)).fit(X[train])
     svc = SVC(C=case.C, gamma=1.0, tol=1e-8).fit(scaler.transform(X[train]), y[train])
     predicted = svc.predict(scaler.transform(X[test]))
     assert found["svm"]["gmean"] == gmean(y[test], predicted)

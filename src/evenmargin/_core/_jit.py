@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
-import tempfile
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +20,8 @@ from numba.core import caching, cgutils, types
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
+from .._util.files import user_cache, writable
+
 __all__ = ["jit", "jit_exactly", "overload", "prefetch"]
 
 Loop: TypeAlias = Callable[..., Any]
@@ -29,16 +29,6 @@ Loop: TypeAlias = Callable[..., Any]
 # Sums may be reordered and fused, which is what lets LLVM vectorise a dot
 # product; NaN and infinity keep their meaning.
 _FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
-
-
-def _user_cache() -> Path:
-    if folder := os.environ.get("NUMBA_CACHE_DIR"):
-        return Path(folder)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home()))
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
 @lru_cache(maxsize=1)
@@ -55,12 +45,10 @@ def source_digest() -> str:
 def cache_folder() -> Path | None:
     """The folder for compiled loops, or None where none can be written."""
     try:
-        folder = _user_cache() / "evenmargin" / source_digest()
-        folder.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()
-    except (OSError, RuntimeError):
+        place = Path(os.environ.get("NUMBA_CACHE_DIR") or user_cache())
+    except RuntimeError:  # the user has no home
         return None
-    return folder
+    return writable(place / "evenmargin" / source_digest())
 
 
 class _Locator(caching.UserProvidedCacheLocator):

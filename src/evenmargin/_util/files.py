@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -47,6 +49,25 @@ def replace_file(path: str | os.PathLike[str], content: bytes) -> Path:
     with replacing(path) as file:
         file.write(content)
     return Path(path)
+
+
+def user_cache() -> Path:
+    """The folder where programs keep what they can make again; a RuntimeError where the user has no home."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home())
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def writable(folder: Path) -> Path | None:
+    """The folder, made if need be; None where nothing can be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return None
+    return folder
 
 
 def check_place(path: str | os.PathLike[str], *read: str | os.PathLike[str] | None) -> None:

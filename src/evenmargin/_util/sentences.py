@@ -28,3 +28,19 @@ def hint(name: str, names: Sequence[str]) -> str:
     """The end of a sentence on a name that is not there: similar names, or those that there are."""
     meant = near(name, names)
     return f": did you mean {quoted(meant)}?" if meant else f": the table has {quoted(names, 10)}."
+
+
+def unknown(thing: str, name: object, names: Iterable[str]) -> str:
+    """A sentence on a name that there is not.
+
+    Examples
+    --------
+    >>> from evenmargin._util.sentences import unknown
+    >>> unknown("table", "tabel1", ["table1", "figure2"])
+    "There is no table 'tabel1': did you mean table1?"
+    """
+    names = [*names]
+    meant = near(str(name), names)
+    return f"There is no {thing} {name!r}: " + (
+        f"did you mean {' or '.join(meant)}?" if meant else f"there are {', '.join(names)}."
+    )

@@ -20,11 +20,7 @@ they are.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
-import sys
-import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,9 +28,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._util.files import user_cache, writable
+from .._util.sentences import unknown
 from ._arrays import Arrays, checksum, read, write
 from ._catalogue import CATALOGUE, Entry
-from ._openml import OpenMLTable, convert, fetch, first_of_its_kind
+from ._openml import OpenMLTable, convert, fetch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,7 +131,9 @@ def load(
     if stored:
         positive = entry.stored_positive or positive
     elif entry.paper:
-        arrays = entry.paper(arrays, random_state)
+        from sklearn.utils import check_random_state
+
+        arrays = entry.paper(arrays, check_random_state(random_state))
     return Dataset(
         name=entry.name, title=entry.title, X=_floats(arrays["X"]), y=_labels(arrays["y"]),
         X_test=_floats(arrays["X_test"]) if "X_test" in arrays else None,
@@ -218,9 +218,7 @@ def _labels(y: NDArray[Any]) -> NDArray[Any]:
 def _entry(name: str) -> Entry:
     if isinstance(name, str) and name in CATALOGUE:
         return CATALOGUE[name]
-    near = difflib.get_close_matches(str(name), CATALOGUE, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(CATALOGUE)}."
-    raise ValueError(f"There is no data set {name!r}: {hint}")
+    raise ValueError(unknown("data set", name, CATALOGUE))
 
 
 def _folder(folder: str | os.PathLike[str] | None) -> Path | None:
@@ -242,26 +240,16 @@ def _cache() -> Path | None:
     if folder := os.environ.get("EVENMARGIN_CACHE"):
         return Path(folder).expanduser() / "data"
     try:
-        if sys.platform == "win32":
-            home = Path(os.environ.get("LOCALAPPDATA") or Path.home())
-        elif sys.platform == "darwin":
-            home = Path.home() / "Library" / "Caches"
-        else:
-            home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        return user_cache() / "evenmargin" / "data"
     except RuntimeError:
         return None
-    return home / "evenmargin" / "data"
 
 
 def _breast_cancer() -> Arrays:
     from sklearn.datasets import load_breast_cancer
 
     data = load_breast_cancer()
-    X = data.data.astype(np.float32)
-    return {"X": X, "y": np.where(data.target == 0, 1, -1), "keep": first_of_its_kind(X)}
-
-
-_BUNDLED: dict[str, Callable[[], Arrays]] = {"breast_wdbc": _breast_cancer}
+    return {"X": data.data.astype(np.float32), "y": np.where(data.target == 0, 1, -1)}
 
 
 def _locate(entry: Entry, folder: Path | None) -> tuple[str, Path | None]:
@@ -269,7 +257,7 @@ def _locate(entry: Entry, folder: Path | None) -> tuple[str, Path | None]:
     for place, path in (("folder", folder), ("cache", _cache())):
         if path and (file := path / f"{entry.name}.npz").is_file():
             return place, file
-    if entry.name in _BUNDLED:
+    if entry.name == "breast_wdbc":
         return "scikit-learn", None
     return "OpenML" if entry.source else "missing", None
 
@@ -280,7 +268,7 @@ def _read(entry: Entry, folder: Path | None, download: bool) -> tuple[Arrays, st
     if file:
         return read(file, columns=entry.columns, needs=entry.needs), str(file)
     if place == "scikit-learn":
-        return _BUNDLED[entry.name](), "scikit-learn"
+        return _breast_cancer(), "scikit-learn"
     if entry.source and download:
         return _download(entry, entry.source), f"OpenML, data set {entry.source.id}"
     if entry.source:
@@ -297,9 +285,8 @@ def _advice(entry: Entry) -> str:
 
 def _download(entry: Entry, source: OpenMLTable) -> Arrays:
     """Download the set, compare its checksum, and keep it in the cache where that can be written."""
-    cache = _writable(_cache())
-    copy = f"{entry.name} on OpenML (data set {source.id})"
-    advice = _advice(entry)
+    cache = (folder := _cache()) and writable(folder)
+    copy, advice = f"{entry.name} on OpenML (data set {source.id})", _advice(entry)
     try:
         table = fetch(source, cache)
     except Exception as error:  # the network, the server and the parser fail in many ways
@@ -320,14 +307,3 @@ def _download(entry: Entry, source: OpenMLTable) -> Arrays:
         with contextlib.suppress(OSError):  # without room to keep it, it is still returned
             write(cache / f"{entry.name}.npz", arrays)
     return arrays
-
-
-def _writable(folder: Path | None) -> Path | None:
-    """The folder, made if need be; None where nothing can be written."""
-    try:
-        if folder:
-            folder.mkdir(parents=True, exist_ok=True)
-            tempfile.TemporaryFile(dir=folder).close()
-    except OSError:
-        return None
-    return folder

@@ -1,8 +1,7 @@
 """Arrays of a data set in the stored form: read and checked, written, hashed.
 
 The stored form is an npz file with X and y (+1 and −1), X_test and y_test where the
-source has a split, and for some sets label (the source's classes), quality, keep (a
-mask of rows that are not copies of earlier ones) or X_onehot.
+source has a split, and for some sets label (the source's classes) or quality.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._util.files import replacing
-from .._util.typing import Index
+from .._util.typing import Index, Mask
 
-__all__ = ["Arrays", "checksum", "in_canonical_order", "one_hot", "read", "write"]
+__all__ = ["Arrays", "checksum", "first_of_its_kind", "in_canonical_order", "one_hot", "read", "write"]
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -35,16 +34,7 @@ def _digests(*columns: NDArray[Any]) -> Iterator[bytes]:
 
 
 def checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """A hash, in hexadecimal digits, of X, y, label and quality in each half, whatever the order of the rows.
-
-    Masks and other encodings follow from these.
-
-    >>> X, y = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, -1])
-    >>> checksum({"X": X, "y": y}) == checksum({"X": X[::-1], "y": y[::-1]})
-    True
-    >>> checksum({"X": X, "y": y}) == checksum({"X": X, "y": -y})
-    False
-    """
+    """A hash, in hexadecimal digits, of X, y, label and quality in each half, whatever the order of the rows."""
     total = hashlib.sha256()
     for half in ("", "_test"):
         names = [name + half for name in ("X", "y", "label", "quality") if name + half in arrays]
@@ -58,6 +48,13 @@ def in_canonical_order(X: NDArray[Any], rows: Index) -> Index:
     """These rows ordered by content, so that a draw from them is the same however a file orders its rows."""
     digests = [*_digests(X[rows])]
     return rows[sorted(range(len(rows)), key=digests.__getitem__)]
+
+
+def first_of_its_kind(X: NDArray[Any]) -> Mask:
+    """A mask of rows that are not copies of earlier ones."""
+    mask = np.zeros(len(X), dtype=bool)
+    mask[np.unique(X, axis=0, return_index=True)[1]] = True
+    return mask
 
 
 def one_hot(codes: NDArray[Any], size: int) -> NDArray[np.uint8]:
@@ -83,10 +80,7 @@ def read(path: Path, *, columns: int, needs: tuple[str, ...]) -> Arrays:
 
 
 # Dimensions and kinds of numbers; other arrays are not read.
-_EXPECTED = {
-    "X": (2, "fiub"), "y": (1, "fiub"), "label": (1, "iu"), "keep": (1, "b"), "quality": (1, "fiu"),
-    "X_onehot": (2, "fiub"),
-}  # fmt: skip
+_EXPECTED = {"X": (2, "fiub"), "y": (1, "fiub"), "label": (1, "iu"), "quality": (1, "fiu")}
 
 
 def _fault(arrays: Arrays, columns: int, needs: tuple[str, ...]) -> str | None:
@@ -110,13 +104,10 @@ def _fault(arrays: Arrays, columns: int, needs: tuple[str, ...]) -> str | None:
             return f"has missing or infinite values in {name}"
         if base == "y" and np.unique(array).tolist() != [-1, 1]:
             return f"has something other than +1 and −1, or only one of them, in {name}"
-    if "keep" in arrays and np.unique(arrays["y"][arrays["keep"]]).size != 2:
-        return "keeps rows of fewer than two classes"
     return None
 
 
 def write(path: Path, arrays: Arrays) -> None:
     """Write the file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)

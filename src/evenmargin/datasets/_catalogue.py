@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._util.typing import Index, RandomState
-from ._arrays import Arrays, in_canonical_order
-from ._openml import SOURCES, OpenMLTable
+from .._util.typing import Index
+from ._arrays import Arrays, first_of_its_kind, in_canonical_order, one_hot
+from ._openml import CAR_LEVELS, SOURCES, OpenMLTable
 
 __all__ = ["CATALOGUE", "Entry"]
 
@@ -37,7 +37,7 @@ class Entry:
     checksum: str  # of the stored form
     info: str  # what differs from the paper, or what it does not say
     source: OpenMLTable | None  # the copy on OpenML, where there may be one of the same content
-    paper: Callable[[Arrays, RandomState], Arrays] | None  # from the stored arrays to the paper's version
+    paper: Callable[[Arrays, np.random.RandomState], Arrays] | None  # from the stored arrays to the paper's version
     needs: tuple[str, ...]  # the arrays beside X and y that it is made from
 
 
@@ -49,11 +49,13 @@ def _draw(X: NDArray[Any], rows: Index, count: int, generator: np.random.RandomS
     return generator.choice(in_canonical_order(X, rows), count, replace=False)
 
 
-def _fewer_positives(arrays: Arrays, random_state: RandomState) -> Arrays:
-    """All negatives, with 254 positives drawn for training and 119 for testing."""
-    from sklearn.utils import check_random_state
+def _swapped(arrays: Arrays, _: np.random.RandomState) -> Arrays:
+    """Trained on the rows for testing, and the other way round."""
+    return {"X": arrays["X_test"], "y": arrays["y_test"], "X_test": arrays["X"], "y_test": arrays["y"]}
 
-    generator = check_random_state(random_state)
+
+def _fewer_positives(arrays: Arrays, generator: np.random.RandomState) -> Arrays:
+    """All negatives, with 254 positives drawn for training and 119 for testing."""
     chosen: Arrays = {}
     for half, count in (("", 254), ("_test", 119)):
         X, y = arrays["X" + half], arrays["y" + half]
@@ -63,11 +65,8 @@ def _fewer_positives(arrays: Arrays, random_state: RandomState) -> Arrays:
     return chosen
 
 
-def _halves_of_letters(arrays: Arrays, random_state: RandomState) -> Arrays:
+def _halves_of_letters(arrays: Arrays, generator: np.random.RandomState) -> Arrays:
     """Q against the rest; half of the rows for testing, 353 of them positive."""
-    from sklearn.utils import check_random_state
-
-    generator = check_random_state(random_state)
     X, positive = arrays["X"], arrays["label"] == 1 + ascii_uppercase.index("Q")
     y = np.where(positive, 1, -1)
     test = np.zeros(len(X), dtype=bool)
@@ -79,44 +78,50 @@ def _halves_of_letters(arrays: Arrays, random_state: RandomState) -> Arrays:
 _CONTINUOUS = (0, 14, 16, 18, 20, 22)  # of euthyroid: age, TSH, T3, TT4, T4U, FTI
 
 
-def _grass(arrays: Arrays, random_state: RandomState) -> Arrays:
+def _grass(arrays: Arrays, _: np.random.RandomState) -> Arrays:
     signs = {f"y{half}": np.where(arrays[f"label{half}"] == 7, 1, -1) for half in ("", "_test")}
     return {"X": arrays["X"], "X_test": arrays["X_test"], **signs}
 
 
-def _distinct(arrays: Arrays, random_state: RandomState, sign: int = 1) -> Arrays:
+def _car_columns(arrays: Arrays, _: np.random.RandomState) -> Arrays:
+    """A column for each level, in place of the codes."""
+    wide = [one_hot(codes, len(levels)) for codes, levels in zip(arrays["X"].T, CAR_LEVELS, strict=True)]
+    return {"X": np.column_stack(wide), "y": arrays["y"]}
+
+
+def _distinct(arrays: Arrays, _: np.random.RandomState, sign: int = 1) -> Arrays:
     """Rows that are not copies of earlier ones; with sign −1 the frequent class is positive."""
-    keep = arrays["keep"].astype(bool)
+    keep = first_of_its_kind(arrays["X"])
     return {"X": arrays["X"][keep], "y": sign * arrays["y"][keep]}
 
 
-# The paper's version of a set, where it is not the stored form, and the arrays beside X and y that it needs.
-_VERSIONS: dict[str, tuple[Callable[[Arrays, RandomState], Arrays], tuple[str, ...]]] = {
-    # Trained on the rows for testing, and the other way round.
-    "ijcnn1": (
-        lambda stored, _: {"X": stored["X_test"], "y": stored["y_test"], "X_test": stored["X"], "y_test": stored["y"]},
-        ("X_test",),
-    ),
-    "letter": (_halves_of_letters, ("label",)),
-    "adult_a9a": (_fewer_positives, ("X_test",)),
-    "car_good": (lambda stored, _: {"X": stored["X_onehot"], "y": stored["y"]}, ("X_onehot",)),
-    "euthyroid": (lambda stored, _: {"X": stored["X"][:, _CONTINUOUS], "y": stored["y"]}, ()),
-    "segmentation": (_grass, ("label", "X_test", "label_test")),
-    "ionosphere": (partial(_distinct, sign=-1), ("keep",)),
-    "sonar": (partial(_distinct, sign=-1), ("keep",)),
-    "breast_wisconsin": (_distinct, ("keep",)),
-    "german_credit": (_distinct, ("keep",)),
-    "wine_quality_white": (
-        lambda stored, _: {"X": stored["X"], "y": stored["quality"].astype(np.float64)},
-        ("quality",),
-    ),
+# The paper's version of a set, where it is not the stored form.
+_VERSIONS: dict[str, Callable[[Arrays, np.random.RandomState], Arrays]] = {
+    "ijcnn1": _swapped,
+    "letter": _halves_of_letters,
+    "adult_a9a": _fewer_positives,
+    "car_good": _car_columns,
+    "euthyroid": lambda stored, _: {"X": stored["X"][:, _CONTINUOUS], "y": stored["y"]},
+    "segmentation": _grass,
+    "ionosphere": partial(_distinct, sign=-1),
+    "sonar": partial(_distinct, sign=-1),
+    "breast_wisconsin": _distinct,
+    "german_credit": _distinct,
+    "wine_quality_white": lambda stored, _: {"X": stored["X"], "y": stored["quality"].astype(np.float64)},
+}
+_NEEDS = {  # the arrays beside X and y that it is made from
+    "ijcnn1": ("X_test",),
+    "letter": ("label",),
+    "adult_a9a": ("X_test",),
+    "segmentation": ("label", "X_test", "label_test"),
+    "wine_quality_white": ("quality",),
 }
 
 
 def _entry(facts: dict[str, str]) -> Entry:
     """The entry of a row of `catalogue.csv`."""
     texts = {key: facts[key] for key in ("name", "title", "positive", "stored_positive", "origin", "checksum", "info")}
-    name, (version, needs) = facts["name"], _VERSIONS.get(facts["name"], (None, ()))
+    name = facts["name"]
     return Entry(
         **texts,
         papers=tuple(facts["papers"].split()),
@@ -125,8 +130,8 @@ def _entry(facts: dict[str, str]) -> Entry:
         train=(int(facts["rows"]), int(facts["positives"])),
         test=(int(facts["test_rows"]), int(facts["test_positives"])) if facts["test_rows"] else None,
         source=SOURCES.get(name),
-        paper=version,
-        needs=needs,
+        paper=_VERSIONS.get(name),
+        needs=_NEEDS.get(name, ()),
     )
 
 

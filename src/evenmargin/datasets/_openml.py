@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._util.typing import Mask
-from ._arrays import Arrays, one_hot
+from ._arrays import Arrays, first_of_its_kind, one_hot
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SOURCES", "OpenMLTable", "convert", "fetch", "first_of_its_kind"]
+__all__ = ["CAR_LEVELS", "SOURCES", "OpenMLTable", "convert", "fetch"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,6 @@ class OpenMLTable:
     columns: int | None = None  # how many of the other columns are features, from the first on; by default all
     labels: Mapping[str, int] | None = None  # the numbers of the classes, for sets that keep them in `label`
     split: int | None = None  # how many rows at the start are for training, for sets with a split
-    keep: bool = False  # whether the set keeps a mask of rows that are not copies of earlier ones
     dtype: str = "float32"  # of X
     convert: Callable[[pd.DataFrame, NDArray[Any]], Arrays] | None = None  # (features, classes) -> arrays, if need be
 
@@ -72,8 +71,6 @@ def convert(source: OpenMLTable, table: pd.DataFrame) -> Arrays:
     if source.split:
         halves = {"": slice(None, source.split), "_test": slice(source.split, None)}
         arrays = {name + half: array[rows] for half, rows in halves.items() for name, array in arrays.items()}
-    if source.keep:
-        arrays["keep"] = first_of_its_kind(X)
     return arrays
 
 
@@ -84,13 +81,6 @@ def _plain(value: object) -> str:
 
 def _signs(positive: Mask) -> NDArray[np.int8]:
     return np.where(positive, 1, -1).astype(np.int8)
-
-
-def first_of_its_kind(X: NDArray[Any]) -> Mask:
-    """A mask of rows that are not copies of earlier ones."""
-    mask = np.zeros(len(X), dtype=bool)
-    mask[np.unique(X, axis=0, return_index=True)[1]] = True
-    return mask
 
 
 def _codes(column: pd.Series, levels: tuple[str, ...]) -> NDArray[np.uint8]:
@@ -104,21 +94,19 @@ def _abalone(features: pd.DataFrame, classes: NDArray[Any]) -> Arrays:
     return {"X": np.column_stack([sex, rest]).astype(np.float32), "y": _signs(classes == "19")}
 
 
-_CAR_LEVELS = (
+CAR_LEVELS = (
     ("low", "med", "high", "vhigh"), ("low", "med", "high", "vhigh"), ("2", "3", "4", "5more"), ("2", "4", "more"),
     ("small", "med", "big"), ("low", "med", "high"),
 )  # fmt: skip
 
 
 def _car(features: pd.DataFrame, classes: NDArray[Any]) -> Arrays:
-    """Every column has an order: its codes in X, and a column for each level in X_onehot."""
-    codes = [_codes(features.iloc[:, j], levels) for j, levels in enumerate(_CAR_LEVELS)]
-    wide = [one_hot(column, len(levels)) for column, levels in zip(codes, _CAR_LEVELS, strict=True)]
+    """Every column has an order, which its codes follow."""
+    codes = [_codes(features.iloc[:, j], levels) for j, levels in enumerate(CAR_LEVELS)]
     names = ("unacc", "acc", "good", "vgood")
     return {
         "X": np.column_stack(codes),
         "y": _signs(classes == "good"),
-        "X_onehot": np.column_stack(wide),
         "label": np.array([names.index(name) for name in classes], dtype=np.int8),
     }
 
@@ -151,9 +139,9 @@ SOURCES = {
     "yeast_ml8": OpenMLTable(40597, "TRUE", target="Class9", columns=103),
     "yeast_me2": OpenMLTable(181, "ME2"),
     "car_good": OpenMLTable(40975, convert=_car),
-    "ionosphere": OpenMLTable(59, "b", keep=True),
-    "sonar": OpenMLTable(40, "Rock", keep=True),
-    "breast_wisconsin": OpenMLTable(15, "malignant", keep=True, dtype="uint8"),
+    "ionosphere": OpenMLTable(59, "b"),
+    "sonar": OpenMLTable(40, "Rock"),
+    "breast_wisconsin": OpenMLTable(15, "malignant", dtype="uint8"),
     "wine_quality_white": OpenMLTable(44971, target="quality", convert=_wine),
-    "statlog_heart": OpenMLTable(53, "present", keep=True),
+    "statlog_heart": OpenMLTable(53, "present"),
 }

@@ -7,10 +7,10 @@ file of its paper, as jobs that measure and a report that compares.
 from __future__ import annotations
 
 import os
-from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 
+from .._util.sentences import unknown
 from ._base import PAPERS, Report, Settings, Table
 from ._runner import Busy, JobFailed, RunSummary, Stopped, StrangeFile, run_table
 
@@ -39,11 +39,9 @@ def tables() -> dict[str, Table]:
 def get_table(name: str) -> Table:
     """A table by its name; a ValueError suggests names for one that does not exist."""
     known = tables()
-    if name in known:
-        return known[name]
-    near = get_close_matches(name, known, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}."
-    raise ValueError(f"There is no table {name!r}: {hint}")
+    if name not in known:
+        raise ValueError(unknown("table", name, known))
+    return known[name]
 
 
 def run(

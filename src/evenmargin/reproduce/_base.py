@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -137,33 +137,13 @@ class Report:
 
 @dataclass(frozen=True)
 class Table:
-    """One table or figure of a paper.
+    """One table or figure of a paper."""
 
-    Parameters
-    ----------
-    name : str
-        As on the command line: "log-loss-table3".
-    title : str
-        What it shows, in a few words.
-    paper : str
-        A key of `PAPERS`.
-    data : tuple of str
-        Names of data sets.
-    jobs : callable
-        From settings to the jobs, in the order in which they are run; cheap.
-    report : callable
-        From settings and all results to the report.
-    needs : tuple of str
-        Optional modules that it needs.
-    draw : callable or None, default=None
-        Draws settings and results on a matplotlib figure.
-    """
-
-    name: str
+    name: str  # as on the command line: "log-loss-table3"
     title: str
-    paper: str
-    data: tuple[str, ...]
-    jobs: Callable[[Settings], Iterable[TableJob]]
+    paper: str  # a key of PAPERS
+    data: tuple[str, ...]  # names of data sets
+    jobs: Callable[[Settings], Iterable[TableJob]]  # in the order in which they are run; cheap
     report: Callable[[Settings, Results], Report]
-    needs: tuple[str, ...] = field(default=())
+    needs: tuple[str, ...] = ()  # optional modules
     draw: Callable[[Settings, Results, Figure], None] | None = None

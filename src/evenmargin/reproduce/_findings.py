@@ -9,7 +9,7 @@ from typing import Any
 from ._base import Line, Record, Results
 from ._measure import mean_and_spread
 
-__all__ = ["all_but", "figures", "line", "listed", "many", "number", "records", "seconds", "share", "verdict"]
+__all__ = ["all_but", "figures", "line", "many", "number", "records", "seconds", "share", "verdict"]
 
 
 def records(results: Results, start: str) -> list[Record]:
@@ -62,13 +62,3 @@ def number(value: float | None, digits: int = 3, sign: str = "") -> str:
 def many(count: int, thing: str) -> str:
     """A count with its noun, as in "1 split" or "3 splits"."""
     return f"{count} {thing}{'s' if count != 1 else ''}"
-
-
-def listed(items: Iterable[object]) -> str:
-    """Join items as in a sentence.
-
-    >>> listed([1, 2, 3])
-    '1, 2 and 3'
-    """
-    *some, last = map(str, items)
-    return f"{', '.join(some)} and {last}" if some else last

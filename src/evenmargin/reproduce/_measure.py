@@ -35,9 +35,8 @@ def rows_of(settings: Settings, name: str) -> tuple[Array, Labels]:
 
 def confusion(y: ArrayLike, predicted: ArrayLike) -> dict[str, Any]:
     """The four counts, as `evenmargin.metrics` takes them; positive is above 0."""
-    positive, flagged = np.asarray(y) > 0, np.asarray(predicted) > 0
-    cells = {"tp": positive & flagged, "fn": positive & ~flagged, "fp": ~positive & flagged, "tn": ~positive & ~flagged}
-    return {name: int(np.count_nonzero(cell)) for name, cell in cells.items()}
+    cells = 2 * (np.asarray(y) > 0) + (np.asarray(predicted) > 0)
+    return dict(zip(("tn", "fp", "fn", "tp"), np.bincount(cells, minlength=4).tolist(), strict=True))
 
 
 def sensitivity(y: ArrayLike, predicted: ArrayLike) -> float:
@@ -59,8 +58,8 @@ def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None]:
     return mean(values), float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
-def interval(differences: Sequence[float], overlap: float = 0.0, level: float = 0.95) -> tuple[float, float]:
-    """Mean of differences over folds or seeds, and the half width of its interval.
+def interval(differences: Sequence[float], overlap: float = 0.0) -> tuple[float, float]:
+    """Mean of differences over folds or seeds, and the half width of its 95 % interval.
 
     Student's, with the correction of Nadeau and Bengio where training sets overlap:
     `overlap` is the number of test rows over that of training rows in a fold (1/4 for
@@ -70,4 +69,4 @@ def interval(differences: Sequence[float], overlap: float = 0.0, level: float = 
     if count < 2:
         return mean(differences), math.inf
     scale = math.sqrt((1.0 / count + overlap) * float(np.var(differences, ddof=1)))
-    return mean(differences), float(student.ppf(0.5 + level / 2, count - 1)) * scale
+    return mean(differences), float(student.ppf(0.975, count - 1)) * scale

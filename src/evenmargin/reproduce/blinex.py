@@ -12,18 +12,19 @@ to a large one matters. A kernel machine is a linear one on a factor of the kern
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_sample_weight
 
-from .._util.threads import Workers, one_blas_thread
+from .._util.threads import available_cores, one_blas_thread
 from .._util.typing import Array, Index, Labels
 from ..display.colours import GREEN, NEGATIVE, POSITIVE
 from ..kernels import RBF, kernel_matrix
@@ -35,8 +36,8 @@ from ..solvers.base import State
 from ..solvers.kernel_lbfgs import pivoted_cholesky
 from ..solvers.price_paths import solve_paths
 from ._base import Line, Report, ReportSheet, Results, Settings, Table, TableJob
-from ._findings import listed, number, verdict
-from ._measure import Fold, gmean, interval, stratified_folds
+from ._findings import verdict
+from ._measure import gmean, interval, rows_of, stratified_folds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,6 +48,7 @@ __all__ = ["TABLES"]
 LOSSES = ("hinge", "log", "Blinex")
 MACHINES = ("linear", "kernel")
 FIGURES = {"gmean": "G-mean", "auc": "ROC-AUC"}
+TITLE = "Blinex minus another loss"
 
 # Kinds of noise and their shares. 5 % of 20 rare rows is a single row: too few for a level.
 NOISE = {"any label": (0.0, 0.05, 0.1, 0.2, 0.3), "rare rows hidden": (0.0, 0.1, 0.2, 0.3)}
@@ -95,16 +97,10 @@ class Split(NamedTuple):
 
 def _all_rows(settings: Settings, name: str) -> tuple[Array, Labels]:
     """All rows of a set, the official test rows with the others; +1 is the rarer class."""
-    data = settings.load(name)
-    X, y = np.asarray(data.X, np.float64), np.asarray(data.y, np.int64)
+    (X, y), data = rows_of(settings, name), settings.load(name)
     if data.X_test is not None and data.y_test is not None:
         X, y = np.vstack([X, data.X_test]), np.concatenate([y, data.y_test])
     return X, y if np.mean(y > 0) <= 0.5 else -y
-
-
-def _outer_fold(y: Labels, trial: int, seed: int) -> Fold:
-    """The rows of a fold: five folds, drawn anew for every five trials."""
-    return stratified_folds(y, OUTER, seed + trial // OUTER)[trial % OUTER]
 
 
 def stratified(y: Labels, most: int, rng: np.random.Generator) -> Index:
@@ -141,7 +137,7 @@ def with_ratio(y: Labels, ratio: float, most: int, rng: np.random.Generator) -> 
 
 def _split(X: Array, y: Labels, condition: Condition, trial: int, seed: int) -> Split:
     """The trial's rows, standardised by its training part; the same rows for every share of wrong labels."""
-    train, test = _outer_fold(y, trial, seed)
+    train, test = stratified_folds(y, OUTER, seed + trial // OUTER)[trial % OUTER]  # new folds for every five trials
     rng = np.random.default_rng([seed, trial, 0])
     test = test[stratified(y[test], MOST_TEST, rng)]
     if condition.kind == "ratio":
@@ -224,35 +220,26 @@ def search(loss: str, X: Array, y: Labels, tried: Sequence[Candidate], seed: int
     return {figure: tried[int(np.argmax(values))] for figure, values in total.items()}
 
 
-def _trial(X: Array, y: Labels, condition: Condition, settings: Settings, trial: int) -> dict[str, Any]:
+def _trial(X: Array, y: Labels, condition: Condition, settings: Settings, trial: int) -> dict[str, float]:
     """The figures of all machines on one split."""
-    seed = settings.seed
-    split = _split(X, y, condition, trial, seed)
+    split = _split(X, y, condition, trial, settings.seed)
     features = {"linear": (split.X, split.X_test), "kernel": kernel_features(split.X, split.X_test)}
-    found: dict[str, Any] = {}
+    found = {}
     for (machine, (train, test)), loss in product(features.items(), LOSSES):
         tried = candidates(loss, settings.quick)
-        for figure, candidate in search(loss, train, split.y, tried, seed + trial).items():
+        for figure, candidate in search(loss, train, split.y, tried, settings.seed + trial).items():
             coef, intercept = machines(loss, train, split.y, path_to(candidate, tried))
-            value = measure(split.y_test, test @ coef[-1] + intercept[-1])[figure]
-            found[f"{machine}/{loss}/{figure}"] = (value, candidate)
+            found[f"{machine}/{loss}/{figure}"] = measure(split.y_test, test @ coef[-1] + intercept[-1])[figure]
     return found
 
 
-def _run(settings: Settings, name: str, condition: Condition) -> dict[str, Any]:
-    """One set under one condition: for every machine, loss and figure the values of the trials, and what was chosen."""
+def _run(settings: Settings, name: str, condition: Condition) -> dict[str, list[float]]:
+    """One set under one condition: for every machine, loss and figure the values of the trials."""
     X, y = _all_rows(settings, name)
-    trials: list[dict[str, Any]] = [{}] * _trials(settings)
-
-    def task(trial: int) -> None:
-        trials[trial] = _trial(X, y, condition, settings, trial)
-
-    with Workers() as workers:
-        workers.each(task, range(len(trials)))
-    return {
-        cell: {"values": [trial[cell][0] for trial in trials], "chosen": [list(trial[cell][1]) for trial in trials]}
-        for cell in trials[0]
-    }
+    measured = partial(_trial, X, y, condition, settings)
+    with one_blas_thread(), ThreadPoolExecutor(available_cores()) as pool:
+        trials = [*pool.map(measured, range(_trials(settings)))]
+    return {cell: [trial[cell] for trial in trials] for cell in trials[0]}
 
 
 # --- the reports ---
@@ -265,28 +252,6 @@ class Comparison(NamedTuple):
     quick_sets: tuple[str, ...]
     kinds: Mapping[str, tuple[float, ...]]
     axis: str
-
-
-class Difference(NamedTuple):
-    """Blinex minus another loss on one set: the mean over the trials, and the half width of its 95 % interval."""
-
-    machine: str
-    figure: str
-    condition: Condition
-    name: str
-    other: str
-    mean: float
-    half: float
-
-    @property
-    def verdict(self) -> str:
-        return verdict(self.mean, self.half, ("worse", "", "better"))
-
-
-def _verdicts(some: Sequence[Difference]) -> tuple[int, int]:
-    """How many are better, and how many worse."""
-    verdicts = [difference.verdict for difference in some]
-    return verdicts.count("better"), verdicts.count("worse")
 
 
 class ComparisonRun(NamedTuple):
@@ -314,20 +279,20 @@ class ComparisonRun(NamedTuple):
 
     def values(self, name: str, condition: Condition, machine: str, loss: str, figure: str) -> list[float]:
         """A figure of each trial."""
-        return self.results[self.key(name, condition)].figures[f"{machine}/{loss}/{figure}"]["values"]
+        return self.results[self.key(name, condition)].figures[f"{machine}/{loss}/{figure}"]
 
     def mean(self, condition: Condition, machine: str, loss: str, figure: str) -> float:
         """The mean over the sets, each the mean over its trials."""
         return float(np.mean([self.values(name, condition, machine, loss, figure) for name in self.names]))
 
-    def differences(self) -> list[Difference]:
+    def differences(self) -> list[Line]:
+        """Blinex minus another loss on one set: mean over the trials, 95 % interval, and "better" or "worse"."""
         found = []
-        for machine, figure, condition, name, other in product(
-            MACHINES, FIGURES, self.conditions, self.names, LOSSES[:-1]
-        ):
-            ours, theirs = (self.values(name, condition, machine, loss, figure) for loss in (LOSSES[-1], other))
-            apart = interval(np.subtract(ours, theirs).tolist(), 1.0 / (OUTER - 1))
-            found.append(Difference(machine, figure, condition, name, other, *apart))
+        for machine, figure, at, name, other in product(MACHINES, FIGURES, self.conditions, self.names, LOSSES[:-1]):
+            ours, theirs = (self.values(name, at, machine, loss, figure) for loss in (LOSSES[-1], other))
+            mean, half = interval(np.subtract(ours, theirs).tolist(), 1.0 / (OUTER - 1))
+            note = verdict(mean, half, ("worse", "", "better"))
+            found.append(Line((machine, FIGURES[figure], at.words, name, other), None, mean, half, note=note))
         return found
 
 
@@ -344,48 +309,43 @@ def _jobs(which: Comparison, settings: Settings) -> Iterator[TableJob]:
 def _report(which: Comparison, settings: Settings, results: Results) -> Report:
     run = ComparisonRun(which, settings, results)
     differences = run.differences()
-    sheets = [_sheet_of_means(run), _sheet_over_sets(differences)]
-    sheets += [_sheet_by_set(differences, machine) for machine in MACHINES]
+    means = [
+        Line((machine, FIGURES[figure], at.words, loss), None, run.mean(at, machine, loss, figure))
+        for machine, figure, at, loss in product(MACHINES, FIGURES, run.conditions, LOSSES)
+    ]
+    title = "Mean over the sets, each the mean over its splits; parameters chosen by inner folds"
+    sheets = [ReportSheet(title, ("machine", "figure", "training part", "loss"), means), _sheet_over_sets(differences)]
+    for machine in MACHINES:
+        lines = [replace(each, labels=each.labels[1:]) for each in differences if each.labels[0] == machine]
+        title, columns = f"{TITLE}, set by set: {machine} machines", ("figure", "training part", "set", "minus")
+        sheets.append(ReportSheet(title, columns, lines, spread="95 % interval over the splits"))
     count, (better, worse) = len(differences), _verdicts(differences)
     overall = (
         f"Of {count} differences (set, training part, machine, figure, other loss), {better} are above 0 and {worse} "
         f"below 0 by their 95 % interval; chance alone would give about {0.025 * count:.0f} of each."
     )
-    findings = [overall, *_findings_by_kind(run), *_findings_by_level(run, differences), _shapes_finding(results)]
-    return Report(sheets, findings)
+    return Report(sheets, [overall, *_findings_by_kind(run)])
 
 
-def _sheet_of_means(run: ComparisonRun) -> ReportSheet:
-    lines = [
-        Line((machine, FIGURES[figure], at.words, loss), None, run.mean(at, machine, loss, figure))
-        for machine, figure, at, loss in product(MACHINES, FIGURES, run.conditions, LOSSES)
-    ]
-    title = "Mean over the sets, each the mean over its splits; parameters chosen by inner folds"
-    return ReportSheet(title, ("machine", "figure", "training part", "loss"), lines)
+def _verdicts(differences: Sequence[Line]) -> tuple[int, int]:
+    """How many are better, and how many worse."""
+    notes = [difference.note for difference in differences]
+    return notes.count("better"), notes.count("worse")
 
 
-def _sheet_over_sets(differences: Sequence[Difference]) -> ReportSheet:
-    groups: dict[tuple[str, ...], list[Difference]] = {}
-    for d in differences:
-        groups.setdefault((d.machine, FIGURES[d.figure], d.condition.words, d.other), []).append(d)
+def _sheet_over_sets(differences: Sequence[Line]) -> ReportSheet:
+    groups: dict[tuple[str, ...], list[Line]] = {}
+    for difference in differences:
+        machine, figure, condition, _, other = difference.labels
+        groups.setdefault((machine, figure, condition, other), []).append(difference)
     lines = []
     for labels, group in groups.items():
         better, worse = _verdicts(group)
         note = f"{better} better, {worse} worse of {len(group)}"
-        lines.append(Line(labels, None, *interval([d.mean for d in group]), note=note))
-    title = "Blinex minus another loss, mean over the sets; the note counts sets whose own interval excludes 0"
+        lines.append(Line(labels, None, *interval([each.ours or 0.0 for each in group]), note=note))
+    title = f"{TITLE}, mean over the sets; the note counts sets whose own interval excludes 0"
     columns = ("machine", "figure", "training part", "minus")
     return ReportSheet(title, columns, lines, spread="95 % interval over the sets")
-
-
-def _sheet_by_set(differences: Sequence[Difference], machine: str) -> ReportSheet:
-    lines = [
-        Line((FIGURES[d.figure], d.condition.words, d.name, d.other), None, d.mean, d.half, note=d.verdict)
-        for d in differences
-        if d.machine == machine
-    ]
-    title, columns = f"Blinex minus another loss, set by set: {machine} machines", ("figure", "training part", "set")
-    return ReportSheet(title, (*columns, "minus"), lines, spread="95 % interval over the splits")
 
 
 def _findings_by_kind(run: ComparisonRun) -> Iterator[str]:
@@ -397,50 +357,24 @@ def _findings_by_kind(run: ComparisonRun) -> Iterator[str]:
         yield f"{title} of the {machine} machines, {first.words} to {last.words}: {each}."
 
 
-def _findings_by_level(run: ComparisonRun, differences: Sequence[Difference]) -> Iterator[str]:
-    """Level by level, on how many sets Blinex is better and worse."""
-    for kind, machine, (figure, title), other in product(run.which.kinds, MACHINES, FIGURES.items(), LOSSES[:-1]):
-        levels = run.levels(kind)
-        own = [d for d in differences if (d.machine, d.figure, d.other) == (machine, figure, other)]
-        at = [[d for d in own if d.condition == level] for level in levels]
-        better, worse = (listed(counts) for counts in zip(*map(_verdicts, at), strict=True))
-        means = listed(number(float(np.mean([d.mean for d in each])), 3, "+") for each in at)
-        yield (
-            f"{title}, {machine}, {levels[0].words} to {levels[-1].words}: against {other}, Blinex is better on "
-            f"{better} and worse on {worse} of {len(at[0])} sets; mean difference {means}."
-        )
-
-
-def _shapes_finding(results: Results) -> str:
-    """How often the inner folds chose each a and b."""
-    counts: Counter[tuple[float, float]] = Counter()
-    for record in results.values():
-        for cell, found in record.figures.items():
-            if cell.split("/")[1] == LOSSES[-1]:
-                counts.update((a, b) for _, a, b in found["chosen"])
-    each = (f"a = {a:g}, b = {b:g} ({100 * count / counts.total():.0f} %)" for (a, b), count in counts.most_common())
-    return f"Chosen for Blinex: {listed(each)}."
-
-
 def _draw(which: Comparison, settings: Settings, results: Results, figure: Figure) -> None:
     """Each figure against the level, averaged over the sets, for the three losses."""
     run, panels = ComparisonRun(which, settings, results), list(product(which.kinds, MACHINES))
     axes = figure.subplots(len(FIGURES), len(panels), sharex="col", sharey="row", squeeze=False)
-    for row, (name, title) in zip(axes, FIGURES.items(), strict=True):
-        row[0].set_ylabel(f"{title}, mean of {len(run.names)} sets")
-        for ax, (kind, machine) in zip(row, panels, strict=True):
-            levels = run.levels(kind)
-            shown = [level.level if kind == "ratio" else 100 * level.level for level in levels]
-            for loss, colour in zip(LOSSES, (NEGATIVE, GREEN, POSITIVE), strict=True):
-                means = [run.mean(level, machine, loss, name) for level in levels]
-                ax.plot(shown, means, marker="o", color=colour, label=loss)
-            if kind == "ratio":
-                ax.set_xscale("log")
-                ax.set_xticks(shown, [f"{x:g}" for x in shown])
-                ax.minorticks_off()
-    for column, (kind, machine) in enumerate(panels):
-        axes[0, column].set_title(machine if kind == "ratio" else f"{machine}, {kind}")
-        axes[-1, column].set_xlabel(which.axis)
+    for ax, (name, (kind, machine)) in zip(axes.flat, product(FIGURES, panels), strict=True):
+        levels = run.levels(kind)
+        shown = [level.level if kind == "ratio" else 100 * level.level for level in levels]
+        for loss, colour in zip(LOSSES, (NEGATIVE, GREEN, POSITIVE), strict=True):
+            means = [run.mean(level, machine, loss, name) for level in levels]
+            ax.plot(shown, means, marker="o", color=colour, label=loss)
+        if kind == "ratio":
+            ax.set_xscale("log")
+            ax.set_xticks(shown, [f"{x:g}" for x in shown])
+            ax.minorticks_off()
+        ax.set(xlabel=which.axis, ylabel=f"{FIGURES[name]}, mean of {len(run.names)} sets")
+        ax.label_outer()
+    for ax, (kind, machine) in zip(axes[0], panels, strict=True):
+        ax.set_title(machine if kind == "ratio" else f"{machine}, {kind}")
     axes[0, 0].legend()
 
 

@@ -35,14 +35,8 @@ PLAIN, RESTARTS, RANDOM = "w = 1", "w = 1, other starts", "random, other draws"
 VERDICTS = ("lower", "no difference shown", "higher")
 
 
-class PaperNetwork(NamedTuple):
-    """Layers, and for schemes 1 to 6 the MAE of the standard network, γ_S, and the MAE of the weighted one."""
-
-    layers: Sequence[int]
-    errors: Sequence[tuple[float, float, float]]
-
-
-NETS = {number: PaperNetwork(**printed) for number, printed in paper_figures("gwl-mlp").items()}
+# Layers, and for schemes 1 to 6 the MAE of the standard network, γ_S, and the MAE of the weighted one.
+NETS = paper_figures("gwl-mlp")
 
 
 class WineParts(NamedTuple):
@@ -96,13 +90,9 @@ def _trial(settings: Settings, layers: Sequence[int], kind: str, trial: int) -> 
     return {"errors": errors}
 
 
-def _key(kind: str, trial: int) -> str:
-    return f"{kind}/trial {trial + 1}"
-
-
 def _jobs(settings: Settings, number: str) -> Iterator[TableJob]:
     for trial, kind in product(range(settings.repeats(TRIALS, 2)), (PLAIN, RESTARTS, *SCHEMES[:6], RANDOM)):
-        yield TableJob(_key(kind, trial), partial(_trial, settings, NETS[number].layers, kind, trial))
+        yield TableJob(f"{kind}/trial {trial + 1}", partial(_trial, settings, NETS[number]["layers"], kind, trial))
 
 
 def _errors(results: Results, kind: str) -> Array:
@@ -127,7 +117,7 @@ def _report(settings: Settings, results: Results, number: str) -> Report:
     for place, (kind, errors) in enumerate(found.items()):
         label, theirs, gain, note = kind, None, None, "not in the paper"
         if place < 6:
-            first, gamma, theirs = NETS[number].errors[place]
+            first, gamma, theirs = NETS[number]["errors"][place]
             label, gain, note = f"({place + 1}) {kind}", theirs - first, f"the paper's γ_S: {gamma:g}"
             values.append(Line((label, "standard"), first, *standard, taken[PLAIN]))
         best = _chosen(errors, 0)
@@ -178,7 +168,7 @@ def _findings(by_test: Mapping[str, Line], by_aside: Mapping[str, Line]) -> list
 TABLES = tuple(
     Table(
         f"gwl-table{number}",
-        f"MAE of networks {'-'.join(map(str, net.layers))} on white wine, with and without density weights",
+        f"MAE of networks {'-'.join(map(str, net['layers']))} on white wine, with and without density weights",
         "gwl", ("wine_quality_white",), partial(_jobs, number=number), partial(_report, number=number),
         needs=("torch",),
     )

@@ -60,12 +60,7 @@ class KernelRows(NamedTuple):
         return np.asarray(kernel_matrix(kernel, self.X, self.X, compiled=True), dtype=np.float64)
 
     def costs(self, family: Family, rows: Index) -> Array:
-        """Weights of some rows by the density among them; all 0 where the scheme leaves no row.
-
-        >>> rows = KernelRows(np.array([[0.0], [0.0], [9.0]]), np.array([-1, 1, 1]))
-        >>> rows.costs(Family("density", 1.0), np.array([0, 1])).round(3)
-        array([2., 2.])
-        """
+        """Weights of some rows by the density among them; all 0 where the scheme leaves no row."""
         scheme, gamma, seed = family
         if scheme is None:
             return np.ones(rows.size)
@@ -80,28 +75,21 @@ class KernelRows(NamedTuple):
                 raise
 
 
-class Machines(NamedTuple):
-    """Scores of all rows and coefficients for each task and C; NaN where there is no machine."""
-
-    scores: Array
-    beta: list[Array]
-
-
 Task = tuple[Index, Array]  # rows to train on, and a weight for each
 
 
-def train(K: Array, y: Labels, tasks: Sequence[Task], C: Sequence[float], pool: Workers) -> Machines:
-    """Machines for all tasks and all C, on one kernel matrix.
+def train(K: Array, y: Labels, tasks: Sequence[Task], C: Sequence[float], pool: Workers) -> tuple[Array, list[Array]]:
+    """Scores of all rows, and coefficients, of machines for all tasks and all C, on one kernel matrix.
 
-    Rows of weight 0 are left out. There is no machine where a class is left empty,
-    where the mean price is above LARGEST, or where the solver did not converge.
+    Rows of weight 0 are left out. There is no machine, and its scores are NaN, where a class
+    is left empty, where the mean price is above LARGEST, or where the solver did not converge.
     """
     C_ = np.asarray(C)
     scores = np.full((len(tasks), C_.size, y.size), np.nan)
     beta = [np.zeros((C_.size, rows.size)) for rows, _ in tasks]
     able = [i for i, (rows, cost) in enumerate(tasks) if np.unique(y[rows[cost > 0]]).size == 2]
     if not able:
-        return Machines(scores, beta)
+        return scores, beta
     folds, prices, tops = [], np.ones((len(able), C_.size, y.size)), []
     for k, i in enumerate(able):
         rows, cost = tasks[i]
@@ -115,15 +103,11 @@ def train(K: Array, y: Labels, tasks: Sequence[Task], C: Sequence[float], pool: 
             tried = tops[k] * (1 + 1e-9) >= C_
             scores[i, tried] = found.scores[k, tried]
             beta[i][:, tasks[i][1] > 0] = found.beta[k]
-    return Machines(scores, beta)
+    return scores, beta
 
 
 def f1(scores: Array, positive: Mask) -> Array:
-    """F1 of the class of scores above 0, along the last axis; NaN where scores are.
-
-    >>> f1(np.array([[1.0, -1.0, 2.0], [-1.0, -1.0, -1.0]]), np.array([True, True, False])).tolist()
-    [0.5, 0.0]
-    """
+    """F1 of the class of scores above 0, along the last axis; NaN where scores are."""
     found = scores > 0
     hits = (found & positive).sum(axis=-1)
     value = 2.0 * hits / np.maximum(found.sum(axis=-1) + positive.sum(), 1)
@@ -132,12 +116,12 @@ def f1(scores: Array, positive: Mask) -> Array:
 
 def mean_f1(K: Array, y: Labels, folds: Sequence[Fold], tasks: Sequence[Task], grid: Grid, pool: Workers) -> Array:
     """Families × C × (thresholds, then z): mean F1 over the folds, −1 where a fold has no machine."""
-    machines, cut, z = train(K, y, tasks, grid.C, pool), np.asarray(grid.cut), np.asarray(grid.z)
+    (scores, coefficients), cut, z = train(K, y, tasks, grid.C, pool), np.asarray(grid.cut), np.asarray(grid.z)
     each = np.empty((len(folds), len(tasks) // len(folds), len(grid.C), cut.size + z.size))
-    for task, beta in enumerate(machines.beta):
+    for task, beta in enumerate(coefficients):
         family, fold = divmod(task, len(folds))
         rows, test = folds[fold]
-        score = machines.scores[task][:, None, test]
+        score = scores[task][:, None, test]
         moved = score - cut[:, None]
         if z.size:
             up = (np.maximum(beta, 0.0) @ K[np.ix_(rows, test)])[:, None]

@@ -34,6 +34,7 @@ from ._base import Settings, TableJob, paper_figures
 from ._measure import Fold, rows_of, stratified_folds
 
 SVM = LinearSVM | KernelSVM
+Curve = Sequence[Sequence[Any]]  # places, and at each the scores of the folds on training rows and on the others
 
 
 class PaperFigures(NamedTuple):
@@ -52,7 +53,6 @@ SETS = {name: PaperFigures(**printed) for name, printed in paper_figures("pegaso
 YEAST = "yeast_ml8"  # not in the paper's Tables 2 and 4
 TITLES = {name: paper.title for name, paper in SETS.items()} | {YEAST: "Yeast ML 8"}
 DECIDL = {name: paper.decidl for name, paper in SETS.items()} | {YEAST: 0.5}
-LONG_STEPS = 20_000
 
 
 class Form(StrEnum):
@@ -191,15 +191,8 @@ def printed_candidates(X: Array, y: Labels, grid: SearchGrid, seeds: Iterator[in
 # --- scores ---
 
 
-class Winner(NamedTuple):
-    """The winner of a search, not fitted, and its mean ROC-AUC over the folds."""
-
-    machine: Any
-    auc: float
-
-
-def search(candidates: Sequence[SVM], X: Array, y: Labels, folds: Sequence[Fold], scaled: bool) -> Winner:
-    """The candidate of the best mean ROC-AUC over the folds, the first of equals.
+def search(candidates: Sequence[SVM], X: Array, y: Labels, folds: Sequence[Fold], scaled: bool) -> tuple[Any, float]:
+    """The candidate of the best mean ROC-AUC over the folds, the first of equals, and that mean.
 
     It gives the numbers of `SharedGridSearch`, where `scaled` stands for a pipeline with a
     `StandardScaler`, without checks and certificates, which take most of the time of
@@ -211,7 +204,7 @@ def search(candidates: Sequence[SVM], X: Array, y: Labels, folds: Sequence[Fold]
         for place, machine in enumerate(candidates):
             scores[place] += roc_auc(y[outside], scores_after_fit(machine, learn, y[inside], judge)) / len(folds)
     best = int(scores.argmax())
-    return Winner(clone(candidates[best]), float(scores[best]))
+    return clone(candidates[best]), float(scores[best])
 
 
 def fold_scores(
@@ -293,11 +286,11 @@ def table4_cell(settings: Settings, name: str, form: Form, split: int) -> dict[s
     grid, rows = grid_of(settings), split_of(settings, name, split)
     learn, judge = (rows.X, rows.X_out) if form == Form.PRINTED else standardised(rows.X, rows.X_out)
     if form == Form.EXACT_KERNEL:
-        best = _exact_kernel(rows, grid)
+        machine = _exact_kernel(rows, grid)
     else:
         candidates = _candidates(form, rows, grid, seeds_for(settings, name, form, split))
-        best = search(candidates, rows.X, rows.y, rows.folds, scaled=form != Form.PRINTED)
-    machine = best.machine.fit(learn, rows.y)
+        machine, _ = search(candidates, rows.X, rows.y, rows.folds, scaled=form != Form.PRINTED)
+    machine.fit(learn, rows.y)
     chosen = {"λ": machine.alpha}
     if "kernel" in machine.get_params():
         chosen["γ"] = machine.gamma
@@ -305,7 +298,7 @@ def table4_cell(settings: Settings, name: str, form: Form, split: int) -> dict[s
         chosen["b"] = machine.intercept
     if form == Form.PRINTED:
         chosen["X"] = machine.stopping.every
-    return {"auc": roc_auc(rows.y_out, machine.decision_function(judge)), "folds": best.auc, "chosen": chosen}
+    return {"auc": roc_auc(rows.y_out, machine.decision_function(judge)), "chosen": chosen}
 
 
 def _candidates(form: Form, rows: Holdout, grid: SearchGrid, seeds: Iterator[int]) -> list[SVM]:
@@ -317,26 +310,16 @@ def _candidates(form: Form, rows: Holdout, grid: SearchGrid, seeds: Iterator[int
     if form == Form.KERNEL:
         pairs = [(lam, gamma) for lam in grid.kernel_lam for gamma in grid.gamma]
         return [cost_sensitive_pegasos(lam, kernel="rbf", gamma=gamma, random_state=seed) for lam, gamma in pairs]
-    steps, solver = LONG_STEPS if form == Form.LONG else 1000, Pegasos(average=form == Form.AVERAGED)
+    steps, solver = 20_000 if form == Form.LONG else 1000, Pegasos(average=form == Form.AVERAGED)
     machines = [cost_sensitive_pegasos(lam, b, steps, random_state=seed) for lam in grid.lam for b in grid.b]
     return [machine.set_params(solver=solver) for machine in machines]
 
 
-def _exact_kernel(rows: Holdout, grid: SearchGrid) -> Winner:
-    svm = KernelSVM(class_weight="balanced")
+def _exact_kernel(rows: Holdout, grid: SearchGrid) -> Any:
+    pipeline = Pipeline([("scale", StandardScaler()), ("svm", KernelSVM(class_weight="balanced"))])
     values = {"svm__alpha": grid.kernel_lam, "svm__gamma": grid.gamma}
-    pipeline = Pipeline([("scale", StandardScaler()), ("svm", svm)])
     found = SharedGridSearch(pipeline, values, scoring="roc_auc", cv=rows.folds, refit=False).fit(rows.X, rows.y)
-    names = {key.removeprefix("svm__"): value for key, value in found.best_params_.items()}
-    return Winner(svm.set_params(**names), found.best_score_)
-
-
-class Curve(NamedTuple):
-    """Scores at each place of a curve, one for each fold."""
-
-    places: list[float]
-    train: list[list[float]]
-    test: list[list[float]]
+    return pipeline.set_params(**found.best_params_)["svm"]
 
 
 def curve_jobs(settings: Settings) -> Iterator[TableJob]:
@@ -351,7 +334,7 @@ def curve_cell(settings: Settings, name: str, form: Form) -> dict[str, Any]:
     draws = [next(seeds) for _ in range(grid.draws)]
     lam, b = paper.lam, paper.b
     if form == Form.REPAIRED:
-        best = search(_candidates(form, rows, grid, seeds), rows.X, rows.y, rows.folds, scaled=True).machine
+        best, _ = search(_candidates(form, rows, grid, seeds), rows.X, rows.y, rows.folds, scaled=True)
         lam, b = best.alpha, best.intercept
 
     def at(lam: float, b: float, folds: Sequence[Fold] = rows.folds) -> tuple[Array, Array]:
@@ -364,9 +347,9 @@ def curve_cell(settings: Settings, name: str, form: Form) -> dict[str, Any]:
     def by_share(share: float) -> tuple[Array, Array]:
         return at(lam, b, [(subset(inside, rows.y, share, next(seeds)), outside) for inside, outside in rows.folds])
 
-    def over(places: Iterable[float], scores: Callable[[float], tuple[Array, Array]]) -> dict[str, Any]:
+    def over(places: Iterable[float], scores: Callable[[float], tuple[Array, Array]]) -> Curve:
         found = [(float(place), *map(np.ndarray.tolist, scores(place))) for place in places]
-        return Curve(*map(list, zip(*found, strict=True)))._asdict()
+        return [*zip(*found, strict=True)]
 
     return {
         "at": f"λ {lam:.3g}, b {b:.3g}",

@@ -53,16 +53,14 @@ class Benchmark(NamedTuple):
     """A set: the paper's name, our settings, and Table 2 as pairs of G-mean and sensitivity."""
 
     title: str
-    scale: tuple[float, float]
+    scale: list[float]
     C: float
     svm: tuple[float, float]
     smote: tuple[float, float]
     zsvm: tuple[float, float]
 
 
-SETS = {
-    name: Benchmark(**{**printed, "scale": tuple(printed["scale"])}) for name, printed in paper_figures("z-svm").items()
-}
+SETS = {name: Benchmark(**printed) for name, printed in paper_figures("z-svm").items()}
 
 # Searches for z, as arguments of `papers.zsvm`. The paper's M calls every row positive; M = 10 is another reading.
 SEARCHES: dict[str, dict[str, Any]] = {
@@ -111,18 +109,13 @@ def oversampled(X: Array, y: Labels, rate: int, seed: int) -> tuple[Array, Label
 
 def measure(y: Labels, predicted: ArrayLike) -> dict[str, float]:
     """Both figures of a fold, and the counts that pooling needs."""
-    tp, fn, fp, tn = confusion(y, predicted).values()
+    tn, fp, fn, tp = confusion(y, predicted).values()
     counts = {"tp": tp, "tn": tn, "positives": tp + fn, "negatives": tn + fp}
     return {"gmean": gmean(y, predicted), "sensitivity": sensitivity(y, predicted), **counts}
 
 
 def pooled(folds: Sequence[Mapping[str, Any]]) -> float:
-    """The G-mean of the test rows of all folds together.
-
-    >>> fold = {"tp": 1, "positives": 2, "tn": 4, "negatives": 4}
-    >>> pooled([fold, {**fold, "tp": 0}])
-    0.5
-    """
+    """The G-mean of the test rows of all folds together."""
     tp, tn, positives, negatives = (sum(fold[key] for fold in folds) for key in ("tp", "tn", "positives", "negatives"))
     return math.sqrt(tp / positives * tn / negatives)
 
@@ -145,16 +138,13 @@ def _fold(
 ) -> dict[str, Any]:
     """A fold of the plain machine, under the name `plain`, and of z-SVM from it with each search."""
     train, test = fold
-    scaler = MinMaxScaler(case.scale).fit(X[train])
+    scaler = MinMaxScaler(tuple(case.scale)).fit(X[train])
     own, labels, others = scaler.transform(X[train]), y[train], scaler.transform(X[test])
     if rate:
         own, labels = oversampled(own, labels, rate, seed)
     svm = machine(case, own, labels, gamma)
-    found: dict[str, Any] = {plain: measure(y[test], svm.predict(others))}
-    for search in SEARCHES:
-        model = adjusted(svm, own, labels, search)
-        found[search] = {**measure(y[test], model.predict(others)), "z": float(model.z_)}
-    return found
+    models = {plain: svm} | {search: adjusted(svm, own, labels, search) for search in SEARCHES}
+    return {method: measure(y[test], model.predict(others)) for method, model in models.items()}
 
 
 def _folds(settings: Settings, name: str, trial: int, plain: str, most: int = FOLDS, **options: Any) -> dict[str, Any]:
@@ -168,31 +158,24 @@ def _folds(settings: Settings, name: str, trial: int, plain: str, most: int = FO
 # --- settings chosen inside the folds ---
 
 
-def search(quick: bool, seed: int) -> SharedGridSearch:
-    """z-SVM with its settings chosen by inner folds: C, γ, class costs, and z or a threshold."""
-    estimator = ZAdjustedClassifier(make_pipeline(StandardScaler(), KernelSVM()))
-    inner = StratifiedKFold(QUICK_INNER if quick else INNER, shuffle=True, random_state=seed)
-    return SharedGridSearch(estimator, QUICK_GRID if quick else GRID, scoring="balanced_accuracy", cv=inner)
-
-
 def _chosen(settings: Settings, name: str, trial: int, fold: int) -> dict[str, Any]:
-    """One outer fold, whose test rows have no part in any choice."""
+    """z-SVM on one outer fold, with C, γ, class costs, and z or a threshold chosen by inner folds."""
     (X, y), seed = rows_of(settings, name), settings.seed + trial
     train, test = stratified_folds(y, FOLDS, seed)[fold]
-    found = search(settings.quick, seed).fit(X[train], y[train])
-    C, costs, gamma, method = (found.best_params_[key] for key in sorted(GRID))
+    estimator = ZAdjustedClassifier(make_pipeline(StandardScaler(), KernelSVM()))
+    grid, count = (QUICK_GRID, QUICK_INNER) if settings.quick else (GRID, INNER)
+    inner = StratifiedKFold(count, shuffle=True, random_state=seed)
+    search = SharedGridSearch(estimator, grid, scoring="balanced_accuracy", cv=inner).fit(X[train], y[train])
+    C, costs, gamma, method = (search.best_params_[key] for key in sorted(GRID))
     words = f"{method}, C = {C:g}, γ = {gamma:g}, {'balanced' if costs else 'equal'} costs"
-    return {**measure(y[test], found.predict(X[test])), "words": words, "shared": found.n_shared_}
+    return {**measure(y[test], search.predict(X[test])), "words": words}
 
 
-def _auto(settings: Settings, name: str, trial: int) -> dict[str, Any]:
-    """EvenMarginClassifier, which chooses for itself, on the same folds."""
+def _auto(settings: Settings, name: str, trial: int, fold: int) -> dict[str, Any]:
+    """EvenMarginClassifier, which chooses for itself, on the same fold."""
     (X, y), seed = rows_of(settings, name), settings.seed + trial
-    folds = []
-    for train, test in stratified_folds(y, FOLDS, seed)[: _costly_folds(settings)]:
-        model = EvenMarginClassifier(random_state=seed).fit(X[train], y[train])
-        folds.append(measure(y[test], model.predict(X[test])))
-    return {"folds": folds}
+    train, test = stratified_folds(y, FOLDS, seed)[fold]
+    return measure(y[test], EvenMarginClassifier(random_state=seed).fit(X[train], y[train]).predict(X[test]))
 
 
 def _costly_folds(settings: Settings) -> int:
@@ -218,8 +201,8 @@ def _table2_jobs(settings: Settings) -> Iterator[TableJob]:
         yield TableJob(f"{name}/SMOTE/trial {trial}", partial(_folds, settings, name, trial, "smote", rate=100))
     for trial, name, fold in product(trials, SETS, range(_costly_folds(settings))):
         yield TableJob(f"{name}/chosen/trial {trial}/fold {fold}", partial(_chosen, settings, name, trial, fold))
-    for trial, name in product(trials, _auto_sets(settings)):
-        yield TableJob(f"{name}/auto/trial {trial}", partial(_auto, settings, name, trial))
+    for trial, name, fold in product(trials, _auto_sets(settings), range(_costly_folds(settings))):
+        yield TableJob(f"{name}/auto/trial {trial}/fold {fold}", partial(_auto, settings, name, trial, fold))
 
 
 class FoldFigures(NamedTuple):
@@ -239,18 +222,12 @@ Cells = Mapping[tuple[str, str], FoldFigures]  # by set and method
 
 
 def _cell(settings: Settings, results: Results, name: str, method: str) -> FoldFigures:
-    job = {"smote": "SMOTE", "chosen": "chosen", "auto": "auto"}.get(method, "SVM")
-    trials, taken = [], 0.0
-    for trial in _trials(settings):
-        key = f"{name}/{job}/trial {trial}"
-        if key in results:
-            found = [results[key]]
-            trials.append(found[0].figures["folds" if method == "auto" else method])
-        else:  # a job for each fold
-            found = records(results, f"{key}/")
-            trials.append([record.figures for record in found])
-        taken += seconds(found)
-    return FoldFigures(trials, taken)
+    if method in NESTED:  # a job for each fold
+        folds = [records(results, f"{name}/{method}/trial {trial}/") for trial in _trials(settings)]
+        return FoldFigures([[record.figures for record in each] for each in folds], sum(map(seconds, folds)))
+    job = "SMOTE" if method == "smote" else "SVM"
+    found = [results[f"{name}/{job}/trial {trial}"] for trial in _trials(settings)]
+    return FoldFigures(figures(found, method), seconds(found))
 
 
 def _paper_figure(case: Benchmark, method: str, figure: str) -> float:
@@ -302,26 +279,15 @@ def _most_chosen(cell: FoldFigures) -> str:
 def _table2_findings(cells: Cells) -> Iterator[str]:
     means = {key: mean(cell.values("gmean")) for key, cell in cells.items()}
     for search in SEARCHES:
-        for figure, words in (("gmean", "mean over the folds"), ("pooled", "all test rows together")):
-            away = {case.title: mean(cells[name, search].values(figure)) - case.zsvm[0] for name, case in SETS.items()}
-            missed = [f"{title} {number(value, 3, '+')}" for title, value in away.items() if abs(value) > NEAR]
-            yield (
-                f"{METHODS[search]}, {words}: {len(SETS) - len(missed)} of {len(SETS)} sets within {NEAR:g} of the "
-                f"paper's G-mean{all_but(missed)}"
-            )
-    above, beyond = (sum(means[name, "exact"] >= means[name, other] for name in SETS) for other in ("svm", "smote"))
-    yield (
-        f"z-SVM with the exact search is at least as good as SVM on {above} of {len(SETS)} sets and as SMOTE 100 % on "
-        f"{beyond}; the paper says better than SVM, and better than SMOTE or comparable to it, on all."
-    )
-    for method, title in NESTED.items():
-        reached = {name: means[name, method] for name in SETS if (name, method) in means}
-        each = ", ".join(f"{SETS[name].title} {value:.3f}" for name, value in reached.items())
+        away = {case.title: means[name, search] - case.zsvm[0] for name, case in SETS.items()}
+        missed = [f"{title} {number(value, 3, '+')}" for title, value in away.items() if abs(value) > NEAR]
         yield (
-            f"{title} inside the folds: above the paper's z-SVM on "
-            f"{share(value > SETS[name].zsvm[0] for name, value in reached.items())} sets (G-mean, mean over the "
-            f"folds: {each})."
+            f"{METHODS[search]}, mean over the folds: {len(SETS) - len(missed)} of {len(SETS)} sets within {NEAR:g} of "
+            f"the paper's G-mean{all_but(missed)}"
         )
+    for method, title in NESTED.items():
+        above = share(means[name, method] > SETS[name].zsvm[0] for name in SETS if (name, method) in means)
+        yield f"{title} inside the folds: above the paper's z-SVM on {above} sets by G-mean, mean over the folds."
 
 
 # --- Figure 1 ---
@@ -330,7 +296,7 @@ def _table2_findings(cells: Cells) -> Iterator[str]:
 def _distances(settings: Settings, name: str) -> dict[str, Any]:
     """Mean score of the negative and of the positive rows, of machines trained on all of them."""
     X, y = rows_of(settings, name)
-    X = MinMaxScaler(SETS[name].scale).fit_transform(X)
+    X = MinMaxScaler(tuple(SETS[name].scale)).fit_transform(X)
     svm = machine(SETS[name], X, y)
     models: dict[str, Any] = {"svm": svm, **{search: adjusted(svm, X, y, search) for search in SEARCHES}}
     scores = {method: model.decision_function(X) for method, model in models.items()}
@@ -382,14 +348,13 @@ class Curves(NamedTuple):
     axis: str
     plain: str
     points: tuple[float, ...]
-    quick_points: tuple[float, ...]
 
     @property
     def names(self) -> dict[str, str]:
         return {self.plain: self.plain.upper(), **{method: METHODS[method] for method in SEARCHES}}
 
     def at(self, settings: Settings) -> tuple[float, ...]:
-        return self.quick_points if settings.quick else self.points
+        return (self.points[0], self.points[-1]) if settings.quick else self.points
 
     def jobs(self, settings: Settings) -> Iterator[TableJob]:
         most, trials = 3 if settings.quick else FOLDS, range(settings.repeats(1, 1))
@@ -423,9 +388,6 @@ class Curves(NamedTuple):
                 f"{METHODS[search]}, is above {self.plain.upper()} at {above[0]} of {means[search, 'gmean'].size} "
                 f"points by G-mean and at {above[1]} by sensitivity."
             )
-        for figure, title in FIGURES.items():
-            ranges = [f"{name} {np.ptp(means[method, figure]):.3f}" for method, name in self.names.items()]
-            yield f"Largest minus smallest {title} over {self.axis}: {'; '.join(ranges)}."
 
     def draw(self, settings: Settings, results: Results, figure: Figure) -> None:
         axes = figure.subplots(1, len(FIGURES), sharey=True)
@@ -436,8 +398,8 @@ class Curves(NamedTuple):
         axes[0].legend()
 
 
-FIG2 = Curves("rate", "rate of SMOTE (%)", "smote", RATES, RATES[::9])
-FIG3 = Curves("gamma", "γ", "svm", GAMMAS, GAMMAS[::5])
+FIG2 = Curves("rate", "rate of SMOTE (%)", "smote", RATES)
+FIG3 = Curves("gamma", "γ", "svm", GAMMAS)
 
 
 TABLES = (
