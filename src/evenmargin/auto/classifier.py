@@ -213,9 +213,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         plan = plan_for(sizes, self.time_budget, self.folds, started)
         self.detectors_ = self._detect(X, y, used, classes, plan, seed)
         self.classes_, self.encoder_ = classes, encoder
-        self._fitted = FitRecord(
-            size or np.count_nonzero(kept), int(used.count.sum()), plan, time.perf_counter() - started
-        )
+        self._fitted = FitRecord(size or int(kept.sum()), int(used.count.sum()), plan, time.perf_counter() - started)
         self._store(kept, used.place(rows))
         self._choose(objective, stacklevel=4)
         return self
