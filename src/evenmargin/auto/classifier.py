@@ -1,9 +1,8 @@
 """`EvenMarginClassifier`: one line to a good model of a table with a rare class.
 
-It makes numbers of the table (`_tables`), looks at them through three lenses
-with kernel machines that are cross-fitted and averaged (`committee.py`), and on the
-scores of rows that the machines have not seen chooses the threshold, learns what a
-score means as a probability, and estimates what to expect (`detector.py`).
+It makes numbers of the table (`_tables`), cross-fits and averages kernel machines on
+three views of them (`committee.py`), and on out-of-fold scores chooses the threshold,
+learns what a score means as a probability, and estimates what to expect (`detector.py`).
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from .._input.checks import (
     check_is_fitted,
     fit_context,
     seed_from,
+    store_parameters,
     validate_table,
     validate_table_training,
 )
@@ -43,10 +43,9 @@ from ..operating.objectives import ObjectiveLike
 from ..solvers.one_vs_rest import one_vs_rest
 from .committee import assemble
 from .detector import Detector, class_probabilities, class_scores
-from .plan import Plan, most_rows, plan_for
-from .rows import ClassRows, LensRows, positive_side
-from .summary import FitRecord, Summary, describe_detector
-from .views import LENSES
+from .plan import FitRecord, Plan, Summary, most_rows, plan_for
+from .rows import ClassRows, ViewRows, positive_side
+from .views import VIEWS
 
 __all__ = ["EvenMarginClassifier"]
 
@@ -56,9 +55,9 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
 
     Frames go in as they are: numbers, booleans, dates, categories, missing values.
     Three kernel machines on different views of the table are cross-fitted and
-    averaged, their parameters chosen by ROC-AUC and G-mean of rows that they have
-    not seen. On the scores of such rows it chooses the boundary for the objective,
-    calibrates probabilities, and estimates what to expect, with intervals.
+    averaged, their parameters chosen by out-of-fold ROC-AUC and G-mean. On out-of-fold
+    scores it chooses the boundary for the objective, calibrates probabilities, and
+    estimates what to expect, with intervals.
 
     Parameters
     ----------
@@ -103,9 +102,9 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         What every threshold would do, with counts, costs and intervals; see
         `evenmargin.operating.operating_curve`. Of several classes, a dict by class.
     oof_scores_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        Scores of the training rows by machines that have not seen them, in the terms of
-        `threshold_`: for plots. NaN for rows that were not used. After a fit to dask
-        collections, of the rows in `sample_indices_`.
+        Out-of-fold scores of the training rows, on the scale of `threshold_`: for plots.
+        NaN for rows that were not used. After a fit to dask collections, of the rows in
+        `sample_indices_`.
     sample_indices_ : ndarray of shape (n_sampled,)
         After a fit to dask collections: which rows were drawn to learn from, by their
         numbers in the whole.
@@ -174,13 +173,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.objective = objective
-        self.time_budget = time_budget
-        self.folds = folds
-        self.pos_label = pos_label
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> EvenMarginClassifier:
@@ -382,7 +375,6 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         tags.input_tags.string = True
-        tags.input_tags.sparse = False
         return tags
 
     # --- fitting ---
@@ -409,9 +401,9 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
 
             def report(stage: str) -> None:
                 if bar is not None:
-                    bar(next(step), 2 * len(LENSES) * len(which), stage)
+                    bar(next(step), 2 * len(VIEWS) * len(which), stage)
 
-            rows_of = cache(partial(LensRows.of, X=X, weight=used.weight))
+            rows_of = cache(partial(ViewRows.of, X=X, weight=used.weight))
             for turn, place in enumerate(which):
                 sign, positive = positive_side(y, used.weight, classes, place, self.pos_label)
                 rows = ClassRows(positive, used.weight, seed, workers)
@@ -471,7 +463,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         without = f" (without two values: {', '.join(left_out)})" if left_out else ""
         lines = self._fitted.describe(f"{self.n_features_in_}, as {len(self.encoder_.names_)} numbers{without}")
         for detector in self.detectors_:
-            lines += describe_detector(detector, self.objective_, estimates[detector.label])
+            lines += detector.describe(self.objective_, estimates[detector.label])
         self.summary_ = Summary(lines)
 
     # --- prediction ---
@@ -486,7 +478,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         numbers = self.encoder_.transform(validate_table(self, as_table(X)))
         elements = numbers.shape[0] * self.detectors_[0].committee.members[0].machine.support.shape[0]
         with Workers(1 if elements < 100_000 else count_threads(self.n_jobs)) as workers:
-            return [detector.score(numbers, workers) for detector in self.detectors_]
+            return [detector.committee.score(numbers, workers) for detector in self.detectors_]
 
 
 def _one_or_all(values: list[float]) -> Any:

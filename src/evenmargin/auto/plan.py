@@ -1,15 +1,15 @@
-"""How much work to do for a table."""
+"""How much work to do for a table, and a summary of what was done."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-__all__ = ["FEW", "MOST_ROWS", "Plan", "most_rows", "plan_for"]
+__all__ = ["FEW", "MOST_ROWS", "FitRecord", "Plan", "Summary", "most_rows", "plan_for"]
 
 MOST_ROWS = 100_000  # to learn from: all of the rare class, if it is up to half of them
 _PER_SECOND = 1_000  # rows to learn from, for each second of time
@@ -67,5 +67,37 @@ def plan_for(sizes: dict[Any, int], time_budget: float | str, folds: int | None,
         return replace(plan, screen=0)
     if time_budget == "thorough":
         return replace(plan, screen=4000, repeats=10 if least < FEW else 3)
-    repeats = 2 if least < FEW else 1
-    return replace(plan, repeats=repeats, seconds=float(time_budget), started=started)
+    return replace(plan, repeats=2 if least < FEW else 1, seconds=float(time_budget), started=started)
+
+
+@dataclass(frozen=True)
+class FitRecord:
+    """Rows of the table, rows that were learned from, the plan, and how long it took."""
+
+    rows: int
+    used: int
+    plan: Plan
+    seconds: float
+
+    def describe(self, columns: str) -> list[tuple[str, str]]:
+        """Lines on the table and the machines; `columns` describes the columns."""
+        sample = f", of which {self.used:,} were learned from" if self.used < self.rows else ""
+        kind = "exact kernels" if self.used <= self.plan.exact else f"a Nyström map of {self.plan.landmarks} landmarks"
+        return [
+            ("rows", f"{self.rows:,}{sample}"),
+            ("columns", columns),
+            ("machines", f"{kind}, {self.plan.folds} folds; fitted in {self.seconds:.1f} s"),
+        ]
+
+
+@dataclass
+class Summary:
+    """What was done, in words: `print(model.summary_)`."""
+
+    lines: list[tuple[str, str]] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        width = max(len(title) for title, _ in self.lines) + 2
+        return "\n".join(f"{title:<{width}}{text}" for title, text in self.lines)
+
+    __repr__ = __str__

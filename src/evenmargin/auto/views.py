@@ -7,7 +7,7 @@
 They use no labels. Everything is by sample weight, so that a weight of 2 is a row
 twice. `fit` takes float64 without missing values, `transform` gives float32.
 
-A lens is a view with a kernel exp(−g·d/m), where d is a distance and m the median of it.
+A kernel on a view is exp(−g·d/m), where d is a distance and m the median of it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scipy.special import ndtri
 from .._util.typing import Array, Single
 from ..kernels import RBF, Exponential
 
-__all__ = ["FAR", "LENSES", "Lens", "PiecewiseLinear", "QuantileNormal", "Standard", "View"]
+__all__ = ["FAR", "VIEWS", "ViewSpec", "PiecewiseLinear", "QuantileNormal", "Standard", "View"]
 
 
 FAR = 10.0  # standard deviations at which a standardised value is clipped
@@ -130,8 +130,8 @@ def _distinct_quantiles(column: Array, weight: Array, levels: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Lens:
-    """A view with its kernel.
+class ViewSpec:
+    """A view with its kernel and its settings.
 
     kernel : RBF or Exponential; its gamma is g/m
     grid : the g to choose from
@@ -147,8 +147,8 @@ class Lens:
     focused: bool = False
 
 
-LENSES = (
-    Lens("standard", Standard, RBF, (0.1, 0.4, 1.6, 6.4), (1.6, 1.0)),
-    Lens("ranks", QuantileNormal, Exponential, (0.3, 1.0, 3.0), (1.0, 1.0)),
-    Lens("ramps", PiecewiseLinear, RBF, (0.1, 0.4, 1.6), (0.4, 1.0), focused=True),
+VIEWS: tuple[ViewSpec, ...] = (
+    ViewSpec("standard", Standard, RBF, (0.1, 0.4, 1.6, 6.4), (1.6, 1.0)),
+    ViewSpec("ranks", QuantileNormal, Exponential, (0.3, 1.0, 3.0), (1.0, 1.0)),
+    ViewSpec("ramps", PiecewiseLinear, RBF, (0.1, 0.4, 1.6), (0.4, 1.0), focused=True),
 )
