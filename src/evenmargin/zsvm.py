@@ -42,6 +42,7 @@ from ._input.checks import (
     drop_weightless,
     fit_context,
     safe_split,
+    store_parameters,
     validate_rows,
     weight_name,
 )
@@ -80,10 +81,8 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
     A machine trained on classes of unequal size leaves too little room for the
     smaller one. z-SVM multiplies the part of the score that comes from the
     minority's support vectors by z, chosen for the best G-mean (or another
-    metric) of the training rows. The machine is not trained again.
-
-    The minority is the class with the smaller sum of sample weights, or
-    `classes_[1]` on a tie. It is the positive class of the metric.
+    metric). The minority is the class with the smaller sum of sample weights, or
+    `classes_[1]` on a tie.
 
     Parameters
     ----------
@@ -96,9 +95,9 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
     method : {"z", "threshold"}, default="z"
         "z" turns and moves the boundary; "threshold" shifts it only.
     metric : {"gmean", "f1", "balanced_accuracy"}, a metric, cost matrix or callable, default="gmean"
-        What to optimise, with the minority as positive class: also an object such as
-        ``FBeta(2.0)``, a cost matrix [[tn, fp], [fn, tp]] to be minimised, or a
-        function of arrays (tp, fn, fp, tn) to be maximised. See `evenmargin.metrics`.
+        What to optimise, with the minority as positive class: also ``FBeta(2.0)``, costs
+        [[tn, fp], [fn, tp]] to be minimised, or a function of arrays (tp, fn, fp, tn) to
+        be maximised. See `evenmargin.metrics`.
     search : {"exact", "golden"}, default="exact"
         "golden" is the golden section search of the paper, which may miss the best z.
     place : {"upper", "middle", "lower"}, default="upper"
@@ -109,11 +108,10 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         be flagged are flagged.
     cv : None, "prefit", int, splitter or iterable, default=None
         None: choose on the scores of the training rows, as in the paper. A number
-        of folds or a splitter: choose on the scores of held-out rows, which is
-        safer where the machine fits its training rows closely, and then fit on all
-        rows. These scores come from several machines, which are assumed to be on
-        one scale. "prefit": `estimator` is fitted already; choose on the rows given
-        to `fit`.
+        of folds or a splitter: choose on out-of-fold scores, which is safer where the
+        machine fits its training rows closely, and then fit on all rows. These scores
+        come from several machines, which are assumed to be on one scale. "prefit":
+        `estimator` is fitted already; choose on the rows given to `fit`.
     n_jobs : int or None, default=None
         Folds fitted at a time; always one if the machine runs on a GPU.
 
@@ -123,7 +121,6 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
     estimator_ : estimator
         The fitted machine.
     minority_ : label
-        The class that counts as positive.
     z_ : float
         For method="z". 1 leaves the machine as it was.
     threshold_ : float
@@ -196,14 +193,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         cv: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.method = method
-        self.metric = metric
-        self.search = search
-        self.place = place
-        self.z_max = z_max
-        self.cv = cv
-        self.n_jobs = n_jobs
+        store_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(
@@ -289,17 +279,14 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         -------
         MetadataRouter
         """
-        fit = MethodMapping().add(caller="fit", callee="fit")
-        split = MethodMapping().add(caller="fit", callee="split")
+        fit, split = (MethodMapping().add(caller="fit", callee=callee) for callee in ("fit", "split"))
         router = MetadataRouter(owner=self).add_self_request(self)
-        router.add(estimator=machine_to_adjust(self), method_mapping=fit)
-        return router.add(splitter=self.cv, method_mapping=split)
+        return router.add(estimator=machine_to_adjust(self), method_mapping=fit).add(splitter=self.cv, method_mapping=split)
 
     def __sklearn_tags__(self) -> Any:
         tags, inner = super().__sklearn_tags__(), get_tags(machine_to_adjust(self))
         tags.classifier_tags.multi_class = False
-        tags.input_tags.sparse = inner.input_tags.sparse
-        tags.input_tags.pairwise = inner.input_tags.pairwise
+        tags.input_tags.sparse, tags.input_tags.pairwise = inner.input_tags.sparse, inner.input_tags.pairwise
         return tags
 
     def _route(self, estimator: BaseEstimator, weight: Array | None, fit_params: dict[str, Any]) -> tuple[Any, Any]:

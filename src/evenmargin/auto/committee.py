@@ -132,7 +132,7 @@ def _while_time(specs: tuple[ViewSpec, ...], late: Callable[[float], bool]) -> I
 
 
 def _screen(seen: ViewRows, rows: ClassRows, folds: int) -> tuple[tuple[float, float], list[dict[str, Any]], float]:
-    """The best g and C of a view on these rows, a table of all that were tried, and how much too good the best looks."""
+    """The best g and C of a view, a table of all that were tried, and how much too good the best looks."""
     fold = fold_numbers(rows.positive, folds, rows.seed + 1000)
     tried = [(g, C) for g in seen.spec.grid for C in _CS]
     scores = np.empty((len(tried), fold.size))

@@ -21,7 +21,7 @@ from ..linear import LinearSVM
 from ..nystroem import StratifiedNystroem
 from ..solvers.price_paths import solve_paths
 from .plan import Plan
-from .rows import ClassRows, ViewRows, Split, fold_splits, median_distance, some_rows
+from .rows import ClassRows, Split, ViewRows, fold_splits, median_distance, some_rows
 from .views import View
 
 __all__ = ["Expansion", "Member", "SplitMachines", "crossed_log_odds", "fit_grid", "fit_member", "focus"]

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._util.threads import Workers
 from .._util.typing import Array, Mask
 from ..operating import Calibrator, Choice, Objective, choose_threshold, metric_interval, operating_curve
 from .committee import Committee

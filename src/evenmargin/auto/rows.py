@@ -14,12 +14,12 @@ from .._util.threads import Workers
 from .._util.typing import Array, Index, Mask, Single
 from ..kernels import Exponential
 from ..weights import minority_is_positive, row_costs
-from .views import ViewSpec, View
+from .views import View, ViewSpec
 
 __all__ = [
     "ClassRows",
-    "ViewRows",
     "Split",
+    "ViewRows",
     "fold_numbers",
     "fold_splits",
     "median_distance",

@@ -21,7 +21,7 @@ from scipy.special import ndtri
 from .._util.typing import Array, Single
 from ..kernels import RBF, Exponential
 
-__all__ = ["FAR", "VIEWS", "ViewSpec", "PiecewiseLinear", "QuantileNormal", "Standard", "View"]
+__all__ = ["FAR", "VIEWS", "PiecewiseLinear", "QuantileNormal", "Standard", "View", "ViewSpec"]
 
 
 FAR = 10.0  # standard deviations at which a standardised value is clipped

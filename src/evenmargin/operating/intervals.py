@@ -75,8 +75,8 @@ def metric_interval(
     Parameters
     ----------
     scores : array-like of shape (n,) or (repeats, n)
-        Of rows that the machine was not trained on; with repeats, of several
-        rounds of cross-validation. They are averaged, and count as one.
+        Of rows that the machine was not trained on; repeats are rounds of
+        cross-validation, which are averaged and count as one.
     positive : array-like of shape (n,)
     threshold : float, default=0.0
     metric : default="gmean"
@@ -99,7 +99,10 @@ def metric_interval(
         raise ValueError(f"level={level!r} must lie between 0 and 1, such as 0.95.")
     if not math.isfinite(as_real(threshold)):
         raise ValueError(f"threshold={threshold!r} must be a finite number.")
-    samples = [LabelledScores.of(row, positive, sample_weight) for row in _rounds(scores)]
+    rounds = np.atleast_2d(scores)
+    if rounds.ndim > 2 or rounds.size == 0:
+        raise ValueError("scores must hold numbers: one for each row, or one for each round and row.")
+    samples = [LabelledScores.of(row, positive, sample_weight) for row in rounds]
     if isinstance(metric, str) and metric == "roc_auc":
         return _auc_interval(samples, level)
     at = np.array([float(threshold)])
@@ -156,16 +159,6 @@ def expected_cost(
     weight = [positives * recall, positives * (1.0 - recall), negatives * (1.0 - specificity), negatives * specificity]
     gain = metric_interval([1.0, -1.0, 1.0, -1.0], [1, 1, 0, 0], 0.0, goal, weight)
     return MetricInterval(-gain.value, -gain.high, -gain.low)
-
-
-def _rounds(scores: ArrayLike) -> list[Array]:
-    try:
-        array = np.asarray(scores, dtype=np.float64)
-    except (TypeError, ValueError):
-        array = np.empty(0)
-    if array.ndim not in (1, 2) or array.size == 0:
-        raise ValueError("scores must hold numbers: one for each row, or one for each round and row.")
-    return list(np.atleast_2d(array))
 
 
 def _plausible(hits: Array, misses: Array, count: int) -> Array:

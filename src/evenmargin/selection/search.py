@@ -1,9 +1,7 @@
-"""Searches that share work: one kernel matrix for many machines.
+"""Searches that share work.
 
-`GridSearchCV` fits every candidate from nothing. Machines with the same kernel
-have the same kernel matrix, whatever their C, costs and fold, and one of them is
-a good start for the next. `SharedGridSearch` gives the same numbers from one
-matrix for each kernel.
+`GridSearchCV` fits every candidate from nothing. But machines with the same kernel have the same kernel matrix,
+whatever their C, costs and fold, and one of them is a good start for the next.
 """
 
 from __future__ import annotations
@@ -11,10 +9,10 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
-from numbers import Integral, Real
+from numbers import Real
 from threading import Lock
 from typing import Any
 
@@ -46,15 +44,13 @@ __all__ = ["SharedGridSearch"]
 class SharedGridSearch(FramesTravel, GridSearchCV):  # type: ignore[misc]  # scikit-learn has no types
     """`GridSearchCV`, with the work that candidates have in common done once.
 
-    It gives the same numbers for the same folds. `KernelSVM` with the hinge or the squared hinge
-    and its exact solver shares work: alone,
-    as the last step of a `Pipeline`, and inside a `ZAdjustedClassifier` with
-    cv=None. Transformers are fitted once for each fold and setting. There is one
-    kernel matrix for each kernel, folds are parts of it, machines of growing C start
-    from one another, and z or thresholds are chosen from the scores of one machine.
-    Where the machine has a device, or X is a CUDA tensor, X is put there once and
-    kernel matrices are computed there.
-    Other estimators, losses and solvers are fitted one by one, in threads.
+    It gives the same numbers for the same folds. `KernelSVM` with the hinge or the
+    squared hinge and its exact solver shares work: alone, as the last step of a
+    `Pipeline`, and inside a `ZAdjustedClassifier` with cv=None. Transformers are fitted
+    once for each fold and setting. There is one matrix for each kernel, folds are parts
+    of it, machines of growing C start from one another, and z or thresholds are chosen
+    from the scores of one machine. On a device, or with X a CUDA tensor, all of this is
+    computed there. Other estimators, losses and solvers are fitted one by one, in threads.
 
     Parameters
     ----------
@@ -269,22 +265,15 @@ classes_, n_features_in_, feature_names_in_
 
     def _choose(self, trials: Trials) -> None:
         """Choose the best candidate, and fit it to all rows."""
-        for stale in ("best_index_", "best_params_", "best_score_", "best_estimator_", "refit_time_"):
+        best = ("best_index_", "best_params_", "best_score_", "best_estimator_", "refit_time_")
+        for stale in (*best, "feature_names_in_"):
             self.__dict__.pop(stale, None)
-        self.__dict__.pop("feature_names_in_", None)
         if self.multimetric_ and not self.refit:
             return
         results = self.cv_results_
-        if callable(self.refit):
-            best: Any = self.refit(results)
-            if not isinstance(best, Integral) or not 0 <= int(best) < len(results):
-                raise ValueError(
-                    f"refit returned {best!r}: it must return the index of a candidate, from 0 to {len(results) - 1}."
-                )
-            self.best_index_ = int(best)
-        else:
-            metric = self.refit if self.multimetric_ else "score"
-            self.best_index_ = int(results[f"rank_test_{metric}"].to_numpy().argmin())
+        metric = self.refit if self.multimetric_ else "score"
+        self.best_index_ = int(self._select_best_index(self.refit, metric, results))
+        if not callable(self.refit):
             self.best_score_ = float(results[f"mean_test_{metric}"].iloc[self.best_index_])
         self.best_params_ = trials.candidates[self.best_index_]
         if not self.refit:
@@ -296,15 +285,6 @@ classes_, n_features_in_, feature_names_in_
         self.refit_time_ = time.perf_counter() - started
         if hasattr(estimator, "feature_names_in_"):
             self.feature_names_in_ = estimator.feature_names_in_
-
-    def _check_refit_for_multimetric(self, names: Iterable[str]) -> None:
-        if self.refit is False or callable(self.refit) or (isinstance(self.refit, str) and self.refit in names):
-            return
-        known = ", ".join(map(repr, names))
-        raise ValueError(
-            f"With several metrics refit must name the one that counts, of {known}, or be False or a callable; "
-            f"it is {self.refit!r}."
-        )
 
     def _route(self, params: dict[str, Any], scorers: Scorers) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         """What goes to the estimator, to the splitter and to each scorer."""
