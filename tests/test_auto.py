@@ -22,13 +22,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from evenmargin import EvenMarginClassifier
 from evenmargin._tables.encoder import TableEncoder, as_table
 from evenmargin._util.threads import Workers
-from evenmargin.adjust import GMean
 from evenmargin.auto.committee import Committee, assemble
 from evenmargin.auto.crossfit import focus
 from evenmargin.auto.detector import Detector
 from evenmargin.auto.plan import Plan
 from evenmargin.auto.rows import ClassRows, ViewRows, fold_numbers, fold_splits, some_rows
 from evenmargin.auto.views import VIEWS, PiecewiseLinear, QuantileNormal, Standard
+from evenmargin.metrics import GMean
 from evenmargin.operating import get_objective
 
 

@@ -280,8 +280,8 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         MetadataRouter
         """
         fit, split = (MethodMapping().add(caller="fit", callee=callee) for callee in ("fit", "split"))
-        router = MetadataRouter(owner=self).add_self_request(self)
-        return router.add(estimator=machine_to_adjust(self), method_mapping=fit).add(splitter=self.cv, method_mapping=split)
+        router = MetadataRouter(owner=self).add_self_request(self).add(splitter=self.cv, method_mapping=split)
+        return router.add(estimator=machine_to_adjust(self), method_mapping=fit)
 
     def __sklearn_tags__(self) -> Any:
         tags, inner = super().__sklearn_tags__(), get_tags(machine_to_adjust(self))

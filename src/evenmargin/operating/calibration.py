@@ -26,9 +26,8 @@ class Calibrator:
     The log-odds are a line with a few bends, fitted by weighted maximum likelihood
     with a penalty on bending: with few rows it is Platt's logistic curve, with many
     it follows their frequencies. As in Platt's method the targets are slightly off 0
-    and 1, but so that their mean remains the share of positive rows. Beyond the
-    log-odds that this number of rows can support, the curve grows only
-    logarithmically, so that probabilities keep their order and do not become 0 or 1.
+    and 1, but their mean remains the share of positive rows. Beyond the log-odds that
+    this number of rows can support, the curve grows only logarithmically.
 
     Attributes
     ----------

@@ -64,10 +64,9 @@ def metric_interval(
     """A metric of the predictions at a threshold, with a confidence interval that holds up with few rows.
 
     Recall, specificity and precision have Wilson's interval. For a metric of both classes
-    the interval is formed by its quantiles when recall, specificity and the share of the
-    positive class are independent, each with the distribution that its counts imply (by
-    Jeffreys' rule). The area under the ROC curve has DeLong's variance, blended with the
-    expected one where rows are few.
+    it is that of its quantiles when recall, specificity and the share of the positive
+    class are independent, each with Jeffreys' distribution for its counts. ROC-AUC has
+    DeLong's variance, blended with the expected one where rows are few.
 
     A threshold that was chosen on the same rows makes the value a little too good:
     in simulations G-mean by up to .02 with 10 positive rows, by up to .004 with 100.
@@ -169,9 +168,8 @@ def _plausible(hits: Array, misses: Array, count: int) -> Array:
 def _auc_interval(samples: list[LabelledScores], level: float) -> MetricInterval:
     """Wilson's interval, for as many rows as would give a rate the variance of the area.
 
-    DeLong's variance of a few rows, or of an area near 1, is far too small. It
-    is given the weight of the positive rows, and the variance for two
-    exponential distributions (Hanley and McNeil) that of ten more.
+    DeLong's variance of few rows, or of an area near 1, is far too small. It has the weight of the positive rows, and
+    the variance for two exponential distributions (Hanley and McNeil) that of ten more.
     """
     m, n = samples[0].positive.total, samples[0].negative.total
     areas, variances = zip(*map(_delong, samples), strict=True)

@@ -1,10 +1,7 @@
 """The score, the threshold and the positive label of any fitted classifier of two classes.
 
-The displays, the report and the command all ask which class a classifier speaks for,
-how high it scores rows for that class, and above which score it predicts it. The
-answers are here. No estimator is imported: one that has rules of its own is known by
-its public attributes, `calibrator_` of EvenMarginClassifier and `minority_` of
-ZAdjustedClassifier.
+The displays, the report and the command ask for these. No estimator is imported: one that has rules of its own is
+known by its public attributes, `calibrator_` of EvenMarginClassifier and `minority_` of ZAdjustedClassifier.
 """
 
 from __future__ import annotations
@@ -19,12 +16,6 @@ from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClas
 from .._device.arrays import to_host
 from .._input.checks import check_is_fitted
 from .._util.typing import Array, Mask, MatrixLike
-
-__all__ = [
-    "METHODS", "DecisionRule", "Response", "before_and_after", "binary_classes", "decision_rule", "for_class",
-    "label_index", "neutral_threshold", "own_threshold", "positive_label", "respond", "score_method", "scores_for",
-    "unadjusted_threshold",
-]  # fmt: skip
 
 METHODS = ("predict_proba", "decision_function")
 
@@ -148,8 +139,7 @@ def before_and_after(model: BaseEstimator, X: MatrixLike) -> tuple[Array, Array]
 class DecisionRule:
     """How a fitted classifier predicts: rows are flagged whose score is above `threshold`.
 
-    `plain_threshold` is where the scores would be cut without an adjustment, `plain_name`
-    that place in words; both are None for a model that has none.
+    `plain_threshold` is where the scores would be cut without an adjustment, `plain_name` that place in words.
     """
 
     model: Any

@@ -70,14 +70,12 @@ def choose_threshold(
     objective : default="gmean"
         As in `get_objective`.
     sample_weight : array-like of shape (n,), default=None
-        A weight of 2 counts the row twice; a row of weight 0 is ignored.
+        A weight of 2 counts the row twice.
     smooth : bool, default=True
         Smooth the scores of each class first, which does better on new rows. A
-        floor must then be reached by the smoothed counts as well as by the exact
-        ones, where some threshold does both. A floor with a confidence leaves
-        enough room already and is not smoothed, nor is a floor of 1, which smoothed
-        counts never reach. False: the middle of the thresholds that are best for
-        the rows as they are.
+        floor must then be reached by smoothed and exact counts, where some threshold
+        does both. A floor with a confidence, or of 1, is not smoothed. False: the
+        middle of the thresholds that are best for the rows as they are.
 
     Returns
     -------
@@ -170,8 +168,7 @@ def operating_curve(
 def _smooth_threshold(sample: LabelledScores, objective: Objective) -> float | None:
     """The best threshold of the smoothed counts: on a grid first, then closer around the best of it.
 
-    None where there is no width to smooth by, or where a floor is within reach of
-    the rows but not of the smoothed counts.
+    None where there is no width to smooth by, or where exact counts reach a floor and smoothed ones do not.
     """
     widths = (sample.positive.width, sample.negative.width)
     if not max(widths) > 0:

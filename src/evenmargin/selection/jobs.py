@@ -25,13 +25,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import get_tags
 
 from .._device import arrays
-from .._input.checks import (
-    drop_weightless,
-    seed_from,
-    validate_rows,
-    validate_training,
-    weight_name,
-)
+from .._input.checks import drop_weightless, seed_from, validate_rows, validate_training, weight_name
 from .._input.entry import enter
 from .._util.threads import Workers
 from .._util.typing import Array, Floats, Index, MatrixLike
@@ -100,13 +94,14 @@ class TrainingTasks(NamedTuple):
 
 @dataclass
 class PathJob:
-    """A recipe on a fold; `test` are the rows held out."""
+    """A recipe on a fold; `train` are its training rows, those without a weight too, and `test` the rows held out."""
 
     recipe: Recipe
     fold: int
     rows: FoldRows
     kernel: Kernel
     training: TrainingTasks
+    train: Index
     test: Index
 
     @property
@@ -142,7 +137,7 @@ class JobMaker:
         training = self.once((rows, fold, recipe.costs), self._tasks, recipe, rows, fold, train)
         in_words = isinstance(getattr(recipe.kernel, "gamma", None), str)
         kernel = recipe.kernel.settled(rows.X[training.train] if in_words else rows.X, training.weight)
-        job = PathJob(recipe, fold, rows, kernel, training, test)
+        job = PathJob(recipe, fold, rows, kernel, training, train, test)
         rows.kernels.add(job.matrix[1:])
         return job
 
@@ -225,7 +220,7 @@ def _responses(job: PathJob, K: Floats | Square) -> Array:
     each = np.array([effective_C(candidate.C, candidate.alpha, weight) for candidate in job.recipe.candidates])
     prices, places = np.unique(each, return_inverse=True)
     scores, intercepts, beta = _paths(job, K, prices)
-    if job.recipe.adjusted is None:
+    if job.recipe.candidates[0].adjuster is None:
         scores = scores.astype(job.rows.X.dtype, copy=False)[places]
         return scores if scores.shape[2] > 1 else scores[:, :, 0]
     if job.training.classes.size > 2:
@@ -283,7 +278,7 @@ class ScoredMachine(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
 def _score(trials: Trials, job: PathJob, responses: Array, held_out: bool) -> None:
     """Score all candidates of a job on the rows held out, or on those of its training."""
-    rows = job.test if held_out else _training_rows(job, trials)
+    rows = job.test if held_out else job.train
     responses, y = responses[:, rows], job.rows.y[rows]
     quick = {
         name: quick_scores(short, job.training.classes, y, responses)
@@ -300,12 +295,6 @@ def _score(trials: Trials, job: PathJob, responses: Array, held_out: bool) -> No
             params = trials.params_of(trials.folds[job.fold][held_out])
             scores |= trials.scorers(machine, X, labels, params, left)
         setattr(result, "test_scores" if held_out else "train_scores", scores)
-
-
-def _training_rows(job: PathJob, trials: Trials) -> Index:
-    """Where the training rows of the job's fold stand among its rows; those without a weight too."""
-    train = trials.index[job.fold][0]
-    return train if job.recipe.steps is None else np.arange(train.size)
 
 
 def _do(trials: Trials, job: PathJob, matrices: KernelMatrices) -> bool:
@@ -342,19 +331,20 @@ def share(trials: Trials, cache_size: float, workers: Workers, done: Callable[[i
         return set()
     jobs, slots = _affordable(_jobs(trials, recipes), cache_size)
     matrices, at_once = KernelMatrices(job.matrix for job in jobs), Semaphore(max(slots, 1))
-    finished: list[PathJob] = []
+    finished = set[tuple[int, int]]()
 
     def task(place: int) -> None:
+        job = jobs[place]
         with at_once:
-            if not _do(trials, jobs[place], matrices):
+            if not _do(trials, job, matrices):
                 return
-        finished.append(jobs[place])
-        done(len(jobs[place].recipe.candidates))
+        finished.update((candidate.number, job.fold) for candidate in job.recipe.candidates)
+        done(len(job.recipe.candidates))
 
     if any(job.rows.held_on_device for job in jobs):
         workers = Workers(1)  # a device does one job at a time, and so holds one matrix
     workers.each(task, range(len(jobs)))
-    return {(candidate.number, job.fold) for job in finished for candidate in job.recipe.candidates}
+    return finished
 
 
 def _only_weights(trials: Trials) -> bool:

@@ -138,35 +138,31 @@ def _from_counts(metric: Metric) -> Callable[[Mask, Array], Array]:
     return scores_of
 
 
-def _roc_auc(positive: Mask, scores: Array) -> Array:
+def _from_curve(metric: Callable[[Array, Array], float]) -> Callable[[Mask, Array], Array]:
+    """A metric of true and false positives for a threshold at each distinct score, from the highest down."""
+
+    def of_one(positive: Mask, scores: Array) -> float:
+        order = np.argsort(scores, kind="stable")[::-1]
+        ends = np.append(np.flatnonzero(np.diff(scores[order])), scores.size - 1)
+        tp = np.cumsum(positive[order], dtype=np.float64)[ends]
+        return metric(tp, 1.0 + ends - tp)
+
+    return lambda positive, scores: np.array([of_one(positive, each) for each in scores])
+
+
+def _roc_auc(tp: Array, fp: Array) -> float:
     """The area under the curve by trapezoids, its straight stretches taken as one: the scorer's own rounding."""
-    found = np.full(scores.shape[0], np.nan)
-    for place, each in enumerate(scores):
-        tp, fp = _curve(positive, each)
-        if tp.size > 2:
-            corner = np.concatenate([[True], (np.diff(fp, 2) != 0) | (np.diff(tp, 2) != 0), [True]])
-            tp, fp = tp[corner], fp[corner]
-        tpr, fpr = np.concatenate([[0.0], tp]) / tp[-1], np.concatenate([[0.0], fp]) / fp[-1]
-        found[place] = (np.diff(fpr) * (tpr[1:] + tpr[:-1]) / 2.0).sum()
-    return found
+    if tp.size > 2:
+        corner = np.concatenate([[True], (np.diff(fp, 2) != 0) | (np.diff(tp, 2) != 0), [True]])
+        tp, fp = tp[corner], fp[corner]
+    tpr, fpr = np.concatenate([[0.0], tp]) / tp[-1], np.concatenate([[0.0], fp]) / fp[-1]
+    return float((np.diff(fpr) * (tpr[1:] + tpr[:-1]) / 2.0).sum())
 
 
-def _average_precision(positive: Mask, scores: Array) -> Array:
+def _average_precision(tp: Array, fp: Array) -> float:
     """Σ (R_k − R_{k−1}) P_k over the distinct scores, summed from the lowest up as the scorer does."""
-    found = np.full(scores.shape[0], np.nan)
-    for place, each in enumerate(scores):
-        tp, fp = _curve(positive, each)
-        recall = np.concatenate([(tp / tp[-1])[::-1], [0.0]])
-        found[place] = -np.sum(np.diff(recall) * (tp / (tp + fp))[::-1])
-    return found
-
-
-def _curve(positive: Mask, scores: Array) -> tuple[Array, Array]:
-    """True and false positives for a threshold at each distinct score, from the highest down."""
-    order = np.argsort(scores, kind="stable")[::-1]
-    ends = np.append(np.flatnonzero(np.diff(scores[order])), scores.size - 1)
-    tp = np.cumsum(positive[order], dtype=np.float64)[ends]
-    return tp, 1.0 + ends - tp
+    recall = np.concatenate([(tp / tp[-1])[::-1], [0.0]])
+    return float(-np.sum(np.diff(recall) * (tp / (tp + fp))[::-1]))
 
 
 QUICK: dict[str, Callable[[Mask, Array], Array]] = {
@@ -175,6 +171,6 @@ QUICK: dict[str, Callable[[Mask, Array], Array]] = {
     "f1": _from_counts(FBeta(1.0)),
     "precision": _from_counts(precision),
     "recall": _from_counts(recall),
-    "roc_auc": _roc_auc,
-    "average_precision": _average_precision,
+    "roc_auc": _from_curve(_roc_auc),
+    "average_precision": _from_curve(_average_precision),
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from numbers import Real
@@ -285,6 +285,14 @@ classes_, n_features_in_, feature_names_in_
         self.refit_time_ = time.perf_counter() - started
         if hasattr(estimator, "feature_names_in_"):
             self.feature_names_in_ = estimator.feature_names_in_
+
+    def _check_refit_for_multimetric(self, names: Iterable[str]) -> None:
+        if self.refit is False or callable(self.refit) or (isinstance(self.refit, str) and self.refit in names):
+            return
+        raise ValueError(
+            f"With several metrics refit must name the one that counts, of {', '.join(map(repr, names))}, or be False "
+            f"or a callable; it is {self.refit!r}."
+        )
 
     def _route(self, params: dict[str, Any], scorers: Scorers) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         """What goes to the estimator, to the splitter and to each scorer."""
