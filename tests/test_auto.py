@@ -518,7 +518,7 @@ def test_the_estimate_is_not_the_score_that_was_chosen_by():
     for _ in range(20):
         scores = rng.normal(size=150)
         committee = Committee(unseen=scores, honest=scores, fold=rng.permutation(150) % 5)
-        detector = Detector.of("rare", committee, positive, np.ones(150), np.ones(150))
+        detector = Detector("rare", committee, positive, np.ones(150), np.ones(150))
         detector.threshold = detector.choose(objective).threshold
         (tn, fp), (fn, tp) = confusion_matrix(positive, scores > detector.threshold)
         chosen.append(float(GMean()(tp, fn, fp, tn)))

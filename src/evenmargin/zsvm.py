@@ -87,11 +87,10 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
     Parameters
     ----------
     estimator : estimator or None, default=None
-        The machine, fitted or not. For method="z": KernelSVM, LinearSVM,
-        scikit-learn's SVC or NuSVC, or a Pipeline that ends in one of them,
-        imbalanced-learn's included. For method="threshold": any classifier with
-        `decision_function` or `predict_proba`. None: ``KernelSVM()``. Wrap a
-        fitted one in `FrozenEstimator`, or use cv="prefit".
+        For method="z": KernelSVM, LinearSVM, scikit-learn's SVC or NuSVC, or a
+        Pipeline that ends in one of them, imbalanced-learn's included. For
+        method="threshold": any classifier with scores or probabilities. None:
+        ``KernelSVM()``. Wrap a fitted one in `FrozenEstimator`, or use cv="prefit".
     method : {"z", "threshold"}, default="z"
         "z" turns and moves the boundary; "threshold" shifts it only.
     metric : {"gmean", "f1", "balanced_accuracy"}, a metric, cost matrix or callable, default="gmean"
@@ -124,12 +123,10 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
     z_ : float
         For method="z". 1 leaves the machine as it was.
     threshold_ : float
-        For method="threshold": the minority is predicted where its own score
-        (minus the decision function, if it is `classes_[0]`, or its
-        probability) is above this.
+        For method="threshold": the minority is predicted where its own score (its
+        probability, or the decision function with its sign) is above this.
     best_score_ : float
-        The metric for this z or threshold, on the scores it was chosen on; minus
-        the mean cost for a cost matrix.
+        The metric on the scores it was chosen on; minus the mean cost for costs.
     interval_ : tuple of two floats
         All z, or thresholds, around the chosen one that are as good.
     n_features_in_ : int
@@ -138,9 +135,8 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
     Notes
     -----
     Rows may be tensors if the estimator takes them. With a KernelSVM on a GPU, kernel
-    values stay there, z is chosen on the CPU, and scores and labels come back as
-    tensors. Tensors on the CPU are treated as arrays unless scikit-learn's array API
-    dispatch is on.
+    values stay there, and scores and labels come back as tensors. Tensors on the CPU
+    are treated as arrays unless scikit-learn's array API dispatch is on.
 
     See Also
     --------

@@ -71,8 +71,8 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         is tried, and `summary_` says so. "fast" tries nothing: a third of the time, a
         little worse. "thorough" repeats everything more often, without a limit.
     folds : int or None, default=None
-        Of the cross-fitting; None: 10 while the rare class has fewer than 500 rows,
-        else 5. Fewer where the rare class has fewer rows than folds.
+        Of the cross-fitting, at most one for each row of the rare class; None: 10 while
+        that has fewer than 500 rows, else 5.
     pos_label : label or None, default=None
         The class that recall, precision and costs speak of; None: the rarer one.
     random_state : int, RandomState or None, default=0
@@ -99,8 +99,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
     cv_results_ : DataFrame
         The settings that were tried.
     operating_curve_ : DataFrame
-        What every threshold would do, with counts, costs and intervals; see
-        `evenmargin.operating.operating_curve`. Of several classes, a dict by class.
+        See `evenmargin.operating.operating_curve`. Of several classes, a dict by class.
     oof_scores_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Out-of-fold scores of the training rows, on the scale of `threshold_`: for plots.
         NaN for rows that were not used. After a fit to dask collections, of the rows in
@@ -131,14 +130,12 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
 
     Of dask arrays and frames such a sample is drawn where the rows are, and learned from
     in memory: up to 100 000 rows, or 1 000 for each second of `time_budget`. A table with
-    no more rows gives the model of a fit in memory. Of a larger one, copies of a row are
-    counted, and categories, medians, thresholds and estimates are taken, in the sample; a
-    category that is not in it is unknown. Labels are read twice and rows once, in the
-    time of the budget. Predictions, `assess` included, are lazy.
+    no more rows gives the model of a fit in memory. Of a larger one all is known from the
+    sample; a category that is not in it is unknown. Labels are read twice and rows once,
+    in the time of the budget. Predictions, `assess` included, are lazy.
 
     Probabilities are calibrated to how frequent the classes are. Where the objective
-    asks for the rare class, `predict` will call a row positive at a probability far
-    below 1/2: see `probability_threshold_`.
+    favours the rare class, `predict` calls a row positive at a probability far below 1/2.
 
     Examples
     --------
@@ -146,8 +143,6 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
     >>> from evenmargin import EvenMarginClassifier
     >>> X, y = make_classification(n_samples=600, weights=[0.93], random_state=0)
     >>> model = EvenMarginClassifier().fit(X, y)
-    >>> model.predict(X[:3])
-    array([0, 0, 0])
     >>> model.set_operating_point({"recall": 0.95}).predict(X[:3])
     array([0, 0, 0])
     """
@@ -225,8 +220,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         objective : default=None
             As in the constructor.
         threshold : float or None, default=None
-            The boundary on the scores (as in `threshold_` and `operating_curve_`), for two
-            classes.
+            The boundary on the scores, as in `threshold_`, for two classes.
         probability : float or None, default=None
             Call a row positive above this probability, of two classes.
 
@@ -409,7 +403,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
                 rows = ClassRows(positive, used.weight, seed, workers)
                 committee = assemble(rows_of, rows, replace(plan, turn=(turn, len(which))), report)
                 label = _plain(classes[place if sign > 0 else 0])
-                detectors.append(Detector.of(label, committee, positive, used.weight, used.count, sign))
+                detectors.append(Detector(label, committee, positive, used.weight, used.count, sign))
         return detectors
 
     def _store(self, kept: Mask, places: Index) -> None:

@@ -32,6 +32,7 @@ class Detector:
     count : how many rows of the table each of them stands for, which decides how wide intervals are
     sign : +1, or −1 where the class is the first of two: turns scores into those of `classes_[1]`
     threshold : the class is predicted for scores above it
+    calibrator : what a score means as a probability
     """
 
     label: Any
@@ -39,16 +40,11 @@ class Detector:
     positive: Mask
     weight: Array
     count: Array
-    calibrator: Calibrator
     sign: float = 1.0
     threshold: float = 0.0
 
-    @classmethod
-    def of(
-        cls, label: Any, committee: Committee, positive: Mask, weight: Array, count: Array, sign: float = 1.0
-    ) -> Detector:
-        calibrator = Calibrator().fit(committee.unseen, positive, weight)
-        return cls(label, committee, positive, weight, count, calibrator, sign)
+    def __post_init__(self) -> None:
+        self.calibrator = Calibrator().fit(self.committee.unseen, self.positive, self.weight)
 
     @property
     def probability_threshold(self) -> float:

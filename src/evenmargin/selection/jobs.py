@@ -156,9 +156,7 @@ class JobMaker:
                 raise NotShared
         options = {"class_weight": machine.class_weight, "dtype": rows.X.dtype, "density": density}
         with _code_of_the_user():
-            tasks = [
-                binary_task(y, weight, classes, which, C=1.0, alpha=None, **options) for which in one_vs_rest(classes)
-            ]
+            tasks = [binary_task(y, weight, classes, k, C=1.0, alpha=None, **options) for k in one_vs_rest(classes)]
         return TrainingTasks(counted, kept, weight, classes, tasks)
 
     def _all_rows(self, device: str | None) -> FoldRows:
@@ -187,7 +185,7 @@ class JobMaker:
 def _paths(job: PathJob, K: Floats | Square, prices: Array) -> tuple[Array, Array, Array]:
     """Scores of all rows, intercepts and coefficients, for every C and task, with the class in question as positive."""
     machine, n, train = job.recipe.machine, job.rows.n, job.training.train
-    scores, intercepts, beta = [], [], []
+    parts = []
     for task in job.training.tasks:
         price, labels = np.zeros((prices.size, n)), np.ones(n)
         price[:, train], labels[train] = np.outer(prices, task.price), task.labels
@@ -207,10 +205,9 @@ def _paths(job: PathJob, K: Floats | Square, prices: Array) -> tuple[Array, Arra
         noise = job.rows.rounding(job.kernel) * np.linalg.norm(found.beta[0], axis=1).max()
         if not (found.converged.all() and np.isfinite(found.scores).all() and noise < _NOISE):
             raise NotShared
-        scores.append(task.sign * found.scores[0])
-        intercepts.append(task.sign * found.intercept[0])
-        beta.append(task.sign * found.beta[0])
-    return np.stack(scores, axis=-1), np.stack(intercepts, axis=-1), np.stack(beta, axis=-1)
+        parts.append([task.sign * part[0] for part in (found.scores, found.intercept, found.beta)])
+    scores, intercepts, beta = (np.stack(part, axis=-1) for part in zip(*parts, strict=True))
+    return scores, intercepts, beta
 
 
 def _responses(job: PathJob, K: Floats | Square) -> Array:

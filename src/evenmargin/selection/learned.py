@@ -61,7 +61,7 @@ def _if_estimator_has(name: str) -> Any:
     return available_if(check)
 
 
-def _delegated(name: str, summary: str, shape: str) -> Any:
+def _delegated(name: str) -> Any:
     """A method that asks the fitted estimator."""
 
     def method(self: LearnedWeights, X: MatrixLike) -> Any:
@@ -69,7 +69,7 @@ def _delegated(name: str, summary: str, shape: str) -> Any:
         return getattr(self.estimator_, name)(X)
 
     method.__name__, method.__qualname__ = name, f"LearnedWeights.{name}"
-    method.__doc__ = f"""{summary}
+    method.__doc__ = f"""`{name}` of the fitted estimator.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ def _delegated(name: str, summary: str, shape: str) -> Any:
 
         Returns
         -------
-        ndarray of shape {shape}
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
     return _if_estimator_has(name)(method)
 
@@ -108,19 +108,18 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
     spread : float, default=0.5
         Standard deviation of the logarithm of the factors.
     start : "ones", a scheme's name or number, or DensityWeights, default="ones"
-        What the first round perturbs. Densities are taken of the rows as given.
+        What the first round perturbs.
     validation_fraction : float, default=0.2
         Rows to hold out, of each class for a classifier; not used with `cv`.
     cv : None, int, splitter or iterable, default=None
-        Folds: weights are scored by the mean over them, every row is trained on
-        and has a weight, and a fit is needed for each fold.
+        Folds: weights are scored by the mean over them, every row has a weight, and
+        a fit is needed for each fold.
     scoring : str, callable or None, default=None
         What is to be large; None is the estimator's own `score`. The accuracy of
         few rows hardly changes with weights: "neg_log_loss" or "roc_auc" see more.
         It is given `sample_weight` where `fit` is.
     n_jobs : int or None, default=None
-        Fits at a time; one, where the estimator runs on a GPU. The result does not depend
-        on it.
+        Fits at a time; one on a GPU. The result does not depend on it.
     random_state : int, RandomState or None, default=None
     refit : bool, default=True
         Fit the best weights again with all rows, where held-out rows get a weight
@@ -131,8 +130,8 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
     Attributes
     ----------
     weights_ : ndarray of shape (n_samples,)
-        The best weights, of mean 1 over the rows trained on; 1 for rows that were
-        held out or have a sample weight of 0. They multiply `sample_weight`.
+        The best weights, factors of `sample_weight`: of mean 1 over the rows trained
+        on, and 1 for rows held out or of sample weight 0.
     estimator_ : estimator
         Fitted.
     best_score_ : float
@@ -148,8 +147,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
 
     Notes
     -----
-    X may be a tensor where the estimator takes one; what it predicts is handed on as it
-    is. Weights are searched for on the CPU, and `weights_` is a NumPy array.
+    X may be a tensor where the estimator takes one. `weights_` is a NumPy array.
 
     References
     ----------
@@ -240,14 +238,10 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         self.estimator_ = trial.fit(np.flatnonzero(weight > 0), self.weights_) if self.refit else fitted
         return self
 
-    predict = _delegated("predict", "The estimator's predictions.", "(n_samples,)")
-    predict_proba = _delegated("predict_proba", "The estimator's probabilities.", "(n_samples, n_classes)")
-    predict_log_proba = _delegated(
-        "predict_log_proba", "The logarithms of the estimator's probabilities.", "(n_samples, n_classes)"
-    )
-    decision_function = _delegated(
-        "decision_function", "The estimator's scores.", "(n_samples,) or (n_samples, n_classes)"
-    )
+    predict = _delegated("predict")
+    predict_proba = _delegated("predict_proba")
+    predict_log_proba = _delegated("predict_log_proba")
+    decision_function = _delegated("decision_function")
 
     @_if_estimator_has("score")
     def score(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> float:

@@ -58,10 +58,8 @@ class OnHost:
 class Trials:
     """Candidates and folds, with all that their fits and scores need.
 
-    estimator : estimator, not fitted
-    candidates : list of parameter settings
     X, y : as the user gave them
-    folds : list of (training rows, held-out rows)
+    folds : (training rows, held-out rows) of each
     fit_params : for the estimator's `fit`, of all rows
     score_params : for each scorer by its name
     with_train : whether the training rows are scored too
