@@ -47,8 +47,6 @@ from .plan import FitRecord, Plan, Summary, most_rows, plan_for
 from .rows import ClassRows, ViewRows, positive_side
 from .views import VIEWS
 
-__all__ = ["EvenMarginClassifier"]
-
 
 class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
     """A classifier for tables with a rare class that needs no tuning.

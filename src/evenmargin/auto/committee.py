@@ -34,8 +34,6 @@ from .plan import Plan
 from .rows import ClassRows, ViewRows, fold_numbers, fold_splits, some_rows
 from .views import VIEWS, ViewSpec
 
-__all__ = ["Committee", "assemble"]
-
 _CHUNK = 2_048  # rows to score at a time: a view of them may have hundreds of columns
 _CS = (1.0, 10.0)  # to choose from
 

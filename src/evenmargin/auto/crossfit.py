@@ -24,8 +24,6 @@ from .plan import Plan
 from .rows import ClassRows, Split, ViewRows, fold_splits, median_distance, some_rows
 from .views import View
 
-__all__ = ["Expansion", "Member", "SplitMachines", "crossed_log_odds", "fit_grid", "fit_member", "focus"]
-
 _FOCUS = (0.4, 1.0)  # g and C of the machine whose slopes weight the columns
 _FOCUS_ROWS = 1000
 _FEW = 256  # support vectors up to which scores are in float64

@@ -16,9 +16,6 @@ from ..operating import Calibrator, Choice, Objective, choose_threshold, metric_
 from .committee import Committee
 from .plan import FEW
 
-__all__ = ["Detector", "class_probabilities", "class_scores"]
-
-
 _PARTS = 5  # with a threshold from the others; two folds of ten are one part, as each threshold takes time
 _ESTIMATES = ("gmean", "recall", "specificity", "precision", "f1", "roc_auc")
 _TITLES = {"gmean": "G-mean", "recall": "recall", "precision": "precision", "roc_auc": "ROC-AUC"}

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["FEW", "MOST_ROWS", "FitRecord", "Plan", "Summary", "most_rows", "plan_for"]
-
 MOST_ROWS = 100_000  # to learn from: all of the rare class, if it is up to half of them
 _PER_SECOND = 1_000  # rows to learn from, for each second of time
 FEW = 100  # rows of the rare class below which folds are repeated

@@ -16,17 +16,6 @@ from ..kernels import Exponential
 from ..weights import minority_is_positive, row_costs
 from .views import View, ViewSpec
 
-__all__ = [
-    "ClassRows",
-    "Split",
-    "ViewRows",
-    "fold_numbers",
-    "fold_splits",
-    "median_distance",
-    "positive_side",
-    "some_rows",
-]
-
 _MEDIAN_ROWS = 500
 
 Split = tuple[Index, Index]  # rows to train on, rows to score

@@ -21,9 +21,6 @@ from scipy.special import ndtri
 from .._util.typing import Array, Single
 from ..kernels import RBF, Exponential
 
-__all__ = ["FAR", "VIEWS", "PiecewiseLinear", "QuantileNormal", "Standard", "View", "ViewSpec"]
-
-
 FAR = 10.0  # standard deviations at which a standardised value is clipped
 _TAIL = 3.0  # normal quantiles at which a value is clipped
 _FEW = 10  # distinct values up to which a column is not worth a map of its own

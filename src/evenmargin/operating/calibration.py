@@ -12,8 +12,6 @@ from scipy.special import expit
 from .._util.typing import Array
 from .counts import ClassScores, LabelledScores
 
-__all__ = ["Calibrator"]
-
 _GROUPS = 2000  # groups of neighbouring scores that represent a class
 _KNOTS = 5  # bends of the log-odds
 _STIFF = 3.0  # price of a bend: of the squared difference of two slopes, scores in standard deviations

@@ -16,8 +16,6 @@ from ..metrics import CostMatrix, rate
 from .counts import ClassScores, LabelledScores, hits_and_misses
 from .objectives import ObjectiveLike, get_objective
 
-__all__ = ["MetricInterval", "expected_cost", "metric_interval", "wilson"]
-
 _PRIOR_ROWS = 10.0  # how many rows the expected variance of an area counts for
 
 

@@ -14,8 +14,6 @@ from .._input.scores import as_real
 from .._util.typing import Array, Mask
 from ..metrics import CostMatrix, Metric, MetricLike
 
-__all__ = ["Floor", "Objective", "ObjectiveLike", "get_objective"]
-
 _COUNTS = ("tp", "fn", "fp", "tn")
 
 
@@ -138,21 +136,17 @@ def get_objective(objective: ObjectiveLike) -> Objective:
     return Objective(_in_words(metric), metric)
 
 
+_WORDS = {metrics.GMean: "G-mean", metrics.BalancedAccuracy: "balanced accuracy", metrics.MCC: "Matthews correlation"}
+
+
 def _in_words(metric: Metric) -> str:
-    match metric:
-        case metrics.GMean():
-            return "G-mean"
-        case metrics.BalancedAccuracy():
-            return "balanced accuracy"
-        case metrics.MCC():
-            return "Matthews correlation"
-        case metrics.FBeta():
-            return f"F{metric.beta:g}"
-        case CostMatrix():
-            (tn, fp), (fn, tp) = metric.costs
-            more = "".join(f", {name} = {cost:g}" for name, cost in (("tp", tp), ("tn", tn)) if cost)
-            return f"cost with fn = {fn:g}, fp = {fp:g}{more}"
-    return str(getattr(metric, "__name__", type(metric).__name__))
+    if isinstance(metric, metrics.FBeta):
+        return f"F{metric.beta:g}"
+    if isinstance(metric, CostMatrix):
+        (tn, fp), (fn, tp) = metric.costs
+        more = "".join(f", {name} = {cost:g}" for name, cost in (("tp", tp), ("tn", tn)) if cost)
+        return f"cost with fn = {fn:g}, fp = {fp:g}{more}"
+    return _WORDS.get(type(metric)) or str(getattr(metric, "__name__", type(metric).__name__))
 
 
 def _cost_matrix(costs: dict[str, float]) -> CostMatrix:

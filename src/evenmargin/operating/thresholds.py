@@ -27,7 +27,6 @@ from .objectives import Objective, ObjectiveLike, get_objective
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Choice", "choose_threshold", "operating_curve"]
 
 _GROUPS = 1000  # groups of neighbouring scores that represent a class when it is smoothed
 _GRID = 1000  # thresholds on an even grid, besides those between scores

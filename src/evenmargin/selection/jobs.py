@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from threading import Semaphore
 from typing import Any, NamedTuple
 
@@ -45,8 +45,6 @@ from .matrices import FoldRows, KernelMatrices, MatrixKey, joined, row_sums
 from .recipes import Recipe, find_recipes
 from .scoring import quick_scores
 from .trials import Trials
-
-__all__ = ["share"]
 
 # Error of a float32 kernel value from which float64 is used, as in the solver.
 _COARSE = 1e-4
@@ -264,10 +262,11 @@ class ScoredMachine(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         place = (self._scores > 0).astype(np.intp) if self._scores.ndim == 1 else self._scores.argmax(axis=1)
         return self.classes_[place]
 
+    @cached_property
+    def _real(self) -> Any:
+        return self._fit()
+
     def __getattr__(self, name: str) -> Any:
-        if name == "_real":
-            self._real = self._fit()
-            return self._real
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self._real, name)

@@ -46,19 +46,12 @@ from .._util.typing import Array, Index, MatrixLike, VectorLike
 from ..density import DensityWeights
 from ..sampling import hold_out
 
-__all__ = ["LearnedWeights"]
-
 Fold = tuple[Index, Index]
 
 
 def _if_estimator_has(name: str) -> Any:
     """Decorate a method that is there only if the estimator has it, which otherwise says so itself."""
-
-    def check(search: LearnedWeights) -> bool:
-        getattr(getattr(search, "estimator_", search.estimator), name)
-        return True
-
-    return available_if(check)
+    return available_if(lambda search: bool(getattr(getattr(search, "estimator_", search.estimator), name)))
 
 
 def _delegated(name: str) -> Any:

@@ -22,8 +22,6 @@ from .._util.typing import Array, Floats, Index, MatrixLike
 from ..kernels import RBF, Kernel, Laplacian, centre_of, kernel_matrix, prepared, reach
 from ..solvers.price_paths import Square
 
-__all__ = ["FoldRows", "KernelMatrices", "MatrixKey", "joined", "row_sums"]
-
 
 class _SquaredDistance(RBF):
     """−γ‖a − b‖², for many γ to be made of."""

@@ -11,8 +11,6 @@ from .._util.typing import MatrixLike, RandomState, VectorLike
 from ..papers import cost_sensitive_pegasos
 from ..stopping import AUCHalting, improvement_waits, waiting_time
 
-__all__ = ["pegasos_grid"]
-
 
 def pegasos_grid(
     X: MatrixLike,

@@ -24,8 +24,6 @@ from ..solvers import SMO
 from ..zsvm import ZAdjustedClassifier, check_choices, machine_to_adjust
 from .trials import Trials
 
-__all__ = ["PathCandidate", "Recipe", "find_recipes"]
-
 # Parameters of ZAdjustedClassifier that leave its machine as it is.
 _ADJUSTMENTS = ("method", "metric", "search", "place", "z_max")
 

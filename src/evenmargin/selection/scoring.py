@@ -22,8 +22,6 @@ from sklearn.metrics import check_scoring
 from .._util.typing import Array, Mask, MatrixLike, VectorLike
 from ..metrics import BalancedAccuracy, FBeta, Metric, precision, recall
 
-__all__ = ["QUICK", "Scorers", "is_own_function", "quick_scores"]
-
 
 class Scorers:
     """One scorer or several, by name; a single one is called "score". The parameters are those of the search."""

@@ -38,8 +38,6 @@ from .jobs import share
 from .scoring import Scorers, is_own_function
 from .trials import OnHost, Trials
 
-__all__ = ["SharedGridSearch"]
-
 
 class SharedGridSearch(FramesTravel, GridSearchCV):  # type: ignore[misc]  # scikit-learn has no types
     """`GridSearchCV`, with the work that candidates have in common done once.
@@ -175,7 +173,8 @@ classes_, n_features_in_, feature_names_in_
         self.multimetric_ = scorers.multiple or metrics != ["score"]
         if scorers.open and self.multimetric_:
             self._check_refit_for_multimetric(metrics)
-        self.cv_results_ = self._table(trials)
+        results = [vars(result) for result in trials.results.values()]
+        self.cv_results_ = pd.DataFrame(self._format_results(trials.candidates, self.n_splits_, results))
         self.scorer_ = scorers.kept
         self._choose(trials)
         return self
@@ -237,16 +236,6 @@ classes_, n_features_in_, feature_names_in_
             alone = on_device(trials.estimator, trials.X, trials.candidates)
             (Workers(1) if alone else workers).each(task, range(len(rest)))
         self.n_shared_, self.shares_work_ = len(shared), not rest
-
-    def _table(self, trials: Trials) -> pd.DataFrame:
-        """The results as GridSearchCV has them; its warnings are given at the user's line."""
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            results = [vars(result) for result in trials.results.values()]
-            table = self._format_results(trials.candidates, len(trials.folds), results)
-        for each in caught:
-            warnings.warn(each.message, stacklevel=4)
-        return pd.DataFrame(table)
 
     @contextmanager
     def _counting(self, total: int) -> Iterator[Callable[[int], None]]:

@@ -17,8 +17,6 @@ from .._input.checks import check_method_params, safe_split
 from .._util.typing import Index
 from .scoring import Scorers
 
-__all__ = ["OnHost", "TrialResult", "Trials"]
-
 
 @dataclass
 class TrialResult:
