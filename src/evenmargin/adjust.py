@@ -40,9 +40,6 @@ _MARGIN = 0.01  # of a plateau: the distance from its end, so that different rou
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
-# --- searches ---
-
-
 class BestZ(NamedTuple):
     """The chosen z, the metric there, and all z around it that attain the same."""
 

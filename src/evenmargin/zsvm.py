@@ -100,11 +100,9 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
     search : {"exact", "golden"}, default="exact"
         "golden" is the golden section search of the paper, which may miss the best z.
     place : {"upper", "middle", "lower"}, default="upper"
-        Which of equally good z or thresholds: "upper" favours the minority most
-        (the largest z, the smallest threshold).
+        Which of equally good choices: "upper" is the largest z, the smallest threshold.
     z_max : float or None, default=None
-        Upper end of the golden section search. None: where all rows that can
-        be flagged are flagged.
+        Upper end for "golden". None: where all rows that can be flagged are flagged.
     cv : None, "prefit", int, splitter or iterable, default=None
         None: choose on the scores of the training rows, as in the paper. A number
         of folds or a splitter: choose on out-of-fold scores, which is safer where the

@@ -88,8 +88,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
     threshold_ : float or ndarray of shape (n_classes,)
         The boundary on the scores; `decision_function` is the distance from it.
     probability_threshold_ : float or ndarray of shape (n_classes,)
-        The probability of the positive class there: `predict` calls a row positive
-        exactly if its probability is above it.
+        The probability there, above which `predict` calls a row positive.
     summary_ : Summary
         What was done and what to expect: ``print(model.summary_)``.
     estimates_ : DataFrame
@@ -103,8 +102,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         NaN for rows that were not used. After a fit to dask collections, of the rows in
         `sample_indices_`.
     sample_indices_ : ndarray of shape (n_sampled,)
-        After a fit to dask collections: which rows were drawn to learn from, by their
-        numbers in the whole.
+        After a fit to dask collections: the numbers of the rows drawn to learn from.
     objective_ : str
         What the boundary serves, in words.
     calibrator_ : Calibrator or None
@@ -112,9 +110,8 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
     encoder_ : TableEncoder
         From a table to numbers without gaps.
     detectors_ : list of Detector
-        For two classes one, of the positive class; otherwise one for each class. Each has a
-        `committee` of machines, a `calibrator`, a `threshold` and a `sign`, by which its
-        scores become those of `classes_[1]`.
+        One of the positive class, or one for each of several: a `committee` of machines, a
+        `calibrator`, a `threshold`, and the `sign` that makes its scores `classes_[1]`'s.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 

@@ -126,9 +126,6 @@ def _while_time(specs: tuple[ViewSpec, ...], late: Callable[[float], bool]) -> I
         slowest = max(slowest, time.perf_counter() - started)
 
 
-# --- the choice of g and C ---
-
-
 def _screen(seen: ViewRows, rows: ClassRows, folds: int) -> tuple[tuple[float, float], list[dict[str, Any]], float]:
     """The best g and C of a view, a table of all that were tried, and how much too good the best looks."""
     fold = fold_numbers(rows.positive, folds, rows.seed + 1000)

@@ -118,9 +118,6 @@ def _log_odds(scores: Array, rows: ClassRows) -> tuple[float, float]:
     return slope, float(theta[1]) - slope * centre
 
 
-# --- the machines of splits ---
-
-
 @dataclass
 class SplitMachines:
     """The machines of a split, for each g and C, and their out-of-fold scores."""

@@ -110,9 +110,6 @@ class Detector:
         return curve
 
 
-# --- of classes ---
-
-
 def class_scores(detectors: list[Detector], scores: list[Array]) -> Array:
     """How far the detectors' scores are above the boundary: of `classes_[1]`, or of each class."""
     if len(detectors) == 1:

@@ -49,11 +49,6 @@ class Calibrator:
     0.25
     """
 
-    knots_: Array
-    log_odds_: Array
-    slopes_: tuple[float, float]
-    limits_: tuple[float, float]
-
     def fit(self, scores: ArrayLike, positive: ArrayLike, sample_weight: ArrayLike | None = None) -> Calibrator:
         """Fit to scores of rows that the machine was not trained on; a weight of 2 counts a row twice."""
         sample = LabelledScores.of(scores, positive, sample_weight)

@@ -157,12 +157,6 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
     True
     """
 
-    weights_: Array
-    estimator_: Any
-    best_score_: float
-    plain_score_: float
-    history_: list[dict[str, Any]]
-
     _parameter_constraints: dict[str, list[Any]] = {
         "estimator": [BaseEstimator],
         "population": [Interval(Integral, 2, None, closed="left")],

@@ -100,9 +100,6 @@ def _number(value: Any, name: str) -> float:
     return float(value)  # type: ignore[arg-type]  # whatever is a Number here has __float__
 
 
-# --- many machines at once ---
-
-
 def quick_scores(name: str | None, classes: NDArray[Any], y: NDArray[Any], scores: Array) -> Array:
     """A metric for every machine, by the name of a scikit-learn scorer; NaN where that is left to the scorer itself.
 

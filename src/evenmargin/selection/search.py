@@ -101,14 +101,6 @@ classes_, n_features_in_, feature_names_in_
     True
     """
 
-    cv_results_: pd.DataFrame
-    best_index_: int
-    best_params_: dict[str, Any]
-    best_score_: float
-    best_estimator_: Any
-    shares_work_: bool
-    n_shared_: int
-
     _parameter_constraints: dict[str, list[Any]] = {
         **GridSearchCV._parameter_constraints,
         "cache_size": [Interval(Real, 0, None, closed="left")],
