@@ -1,21 +1,18 @@
 """Adjusting a trained machine: the best z, or the best threshold, for a metric.
 
-z-SVM splits the score of a machine into the pull p of the positive support vectors
-and the rest q, which contains the intercept, and strengthens p:
+z-SVM splits the score of a machine into the pull p of the positive support vectors and the rest q, which contains the
+intercept, and strengthens p:
 
     f(x, z) = z·p(x) + q(x),   z ≥ 0,   positive where f > 0.
 
-A metric of the four counts is a step function of z. Row i changes sides at
-−q_i/p_i, if that is positive: it becomes positive there if p_i > 0 and negative
-if p_i < 0; with p_i = 0 it stays. So one sort and one cumulative sum find the
+A metric of the four counts is a step function of z. Row i changes sides at −q_i/p_i, if that is positive: it becomes
+positive there if p_i > 0 and negative if p_i < 0; with p_i = 0 it stays. So one sort and one cumulative sum find the
 best z of all, in O(n log n). A threshold is the same with s_i + shift instead.
 
-Rounding is part of the definition. fl(fl(z·p_i) + q_i) is monotone in z, so that
-row i changes sides exactly once among the floating-point numbers: after e_i, the
-last z on the old side. The metric is constant for e_k < z ≤ e_{k+1}, and every
-z in that interval attains it in the arithmetic that will be used to predict. That
-also settles the breakpoints themselves, where f = 0 is negative: if such a point
-can be represented, it is an interval of its own.
+Rounding is part of the definition. fl(fl(z·p_i) + q_i) is monotone in z, so that row i changes sides exactly once among
+the floating-point numbers: after e_i, the last z on the old side. The metric is constant for e_k < z ≤ e_{k+1}, and
+every z in that interval attains it in the arithmetic that will be used to predict. That also settles the breakpoints
+themselves, where f = 0 is negative: if such a point can be represented, it is an interval of its own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`EvenMarginClassifier`: one line to a good model of a table with a rare class.
 
-It makes numbers of the table (`_tables`), cross-fits and averages kernel machines on
-three views of them (`committee.py`), and on out-of-fold scores chooses the threshold,
-learns what a score means as a probability, and estimates what to expect (`detector.py`).
+It makes numbers of the table (`_tables`), cross-fits and averages kernel machines on three views of them
+(`committee.py`), and on out-of-fold scores chooses the threshold, learns what a score means as a probability, and
+estimates what to expect (`detector.py`).
 """
 
 from __future__ import annotations

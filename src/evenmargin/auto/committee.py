@@ -2,18 +2,15 @@
 
 For each view:
 
-1. A screen on up to a thousand rows takes the g and C whose out-of-fold scores are
-   best, by ROC-AUC plus the best smoothed G-mean.
-2. With these, a machine is fitted on all folds but one, for each fold. Its scores of
-   that fold are the out-of-fold scores, on which thresholds and probabilities are
-   chosen elsewhere. The average of the machines predicts.
-3. A balanced logistic turns the scores of the view into log-odds. The committee's
-   score is the mean of the log-odds.
+1. A screen on up to a thousand rows takes the g and C whose out-of-fold scores are best, by ROC-AUC plus the best
+   smoothed G-mean.
+2. With these, a machine is fitted on all folds but one, for each fold. Its scores of that fold are the out-of-fold
+   scores, on which thresholds and probabilities are chosen elsewhere. The average of the machines predicts.
+3. A balanced logistic turns the scores of the view into log-odds. The committee's score is the mean of the log-odds.
 
-Two things use the labels of all rows, and make out-of-fold scores look a little better
-than new rows will: the choice of g and C, and the logistic. For estimates there are
-scores whose logistic is of the other folds (`Committee.honest`), and the gain of the best
-g and C over those that the other folds would have chosen (`Committee.optimism`).
+Two things use the labels of all rows, and make out-of-fold scores look a little better than new rows will: the choice
+of g and C, and the logistic. For estimates there are scores whose logistic is of the other folds (`Committee.honest`),
+and the gain of the best g and C over those that the other folds would have chosen (`Committee.optimism`).
 """
 
 from __future__ import annotations

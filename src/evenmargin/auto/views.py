@@ -4,8 +4,8 @@
     QuantileNormal    each column by its normal quantiles: only the order of values counts
     PiecewiseLinear   each column as a few ramps between its quantiles: sharp steps become visible
 
-They use no labels. Everything is by sample weight, so that a weight of 2 is a row
-twice. `fit` takes float64 without missing values, `transform` gives float32.
+They use no labels. Everything is by sample weight, so that a weight of 2 is a row twice. `fit` takes float64 without
+missing values, `transform` gives float32.
 
 A kernel on a view is exp(−g·d/m), where d is a distance and m the median of it.
 """

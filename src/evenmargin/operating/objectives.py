@@ -115,8 +115,6 @@ def get_objective(objective: ObjectiveLike) -> Objective:
     cost with fn = 100, fp = 1
     >>> print(get_objective({"recall": 0.95, "confidence": 0.9}))
     recall of at least 95 % with 90 % confidence
-    >>> get_objective({"recall": 0.95}).has_floor
-    True
     """
     if isinstance(objective, Objective):
         return objective

@@ -34,11 +34,9 @@ _CLOSER = 129  # thresholds between the neighbours of the best one
 
 
 class Choice(NamedTuple):
-    """A threshold, and its effect on the rows it was chosen on.
+    """A threshold, and its effect on the rows it was chosen on: the counts, and the value that is maximised.
 
-    `value` is what is maximised, from the exact counts tp, fn, fp and tn of these
-    rows. `reached` is False where no threshold reaches the floor of the objective;
-    the threshold is then the one that comes nearest.
+    Where no threshold reaches the floor of the objective, it is the nearest one and `reached` is False.
     """
 
     threshold: float
@@ -131,13 +129,11 @@ def operating_curve(
     --------
     >>> from evenmargin.operating import operating_curve
     >>> curve = operating_curve([-1.0, -0.5, 0.0, 0.5], [0, 0, 1, 1])
-    >>> curve[["threshold", "tp", "fp", "recall", "specificity"]]
+    >>> curve[["threshold", "tp", "fp", "recall", "specificity"]].head(3)
        threshold   tp   fp  recall  specificity
     0     -1.015  2.0  2.0     1.0          0.0
     1     -0.750  2.0  1.0     1.0          0.5
     2     -0.250  2.0  0.0     1.0          1.0
-    3      0.250  1.0  0.0     0.5          1.0
-    4      0.515  0.0  0.0     0.0          1.0
     """
     import pandas as pd
 

@@ -4,9 +4,8 @@ From the best weights w so far come
 
     w'_i ∝ w_i · exp(spread · ε_i),   ε_i ~ N(0, 1),
 
-each scaled to a mean of 1. The best of a round are in the next one, so that the
-score never falls, and round 0 holds equal weights, so that it starts no lower than
-the plain estimator.
+each scaled to a mean of 1. The best of a round are in the next one, so that the score never falls, and round 0 holds
+equal weights, so that it starts no lower than the plain estimator.
 """
 
 from __future__ import annotations

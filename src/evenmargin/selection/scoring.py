@@ -1,9 +1,8 @@
 """The scorers of a search: whatever `GridSearchCV` takes, and the usual ones for many machines at once.
 
-A scikit-learn scorer spends most of its time on checking its input. For a name in
-`QUICK` the same number is computed from the scores of a whole path of machines.
-Where a metric is not defined (no row predicted positive, one class only), that is
-left to the scorer itself, whose warnings and conventions then hold.
+A scikit-learn scorer spends most of its time on checking its input. For a name in `QUICK` the same number is computed
+from the scores of a whole path of machines. Where a metric is not defined (no row predicted positive, one class only),
+that is left to the scorer itself, whose warnings and conventions then hold.
 """
 
 from __future__ import annotations

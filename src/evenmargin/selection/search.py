@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
-from numbers import Real
+from numbers import Integral, Real
 from threading import Lock
 from typing import Any
 
@@ -252,9 +252,16 @@ classes_, n_features_in_, feature_names_in_
         if self.multimetric_ and not self.refit:
             return
         results = self.cv_results_
-        metric = self.refit if self.multimetric_ else "score"
-        self.best_index_ = int(self._select_best_index(self.refit, metric, results))
-        if not callable(self.refit):
+        if callable(self.refit):
+            index: Any = self.refit(results)
+            if not isinstance(index, Integral) or not 0 <= int(index) < len(results):
+                raise ValueError(
+                    f"refit returned {index!r}: it must return the index of a candidate, from 0 to {len(results) - 1}."
+                )
+            self.best_index_ = int(index)
+        else:
+            metric = self.refit if self.multimetric_ else "score"
+            self.best_index_ = int(results[f"rank_test_{metric}"].to_numpy().argmin())
             self.best_score_ = float(results[f"mean_test_{metric}"].iloc[self.best_index_])
         self.best_params_ = trials.candidates[self.best_index_]
         if not self.refit:
