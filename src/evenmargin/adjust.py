@@ -109,7 +109,7 @@ def best_z(
     if z_max is not None and not 0 < z_max < math.inf:
         raise ValueError(f"z_max={z_max!r} must be a finite number above 0.")
     steps = _z_steps(y, sample_weight, metric, p, q)
-    if search == "golden" and not steps.constant:
+    if search == "golden" and np.ptp(steps.values) > 0:
         last = max(1.0, float(steps.ends[-1]) * (1.0 + _MARGIN))
         z = _golden_section(steps, min(last if z_max is None else float(z_max), _LARGEST))
         interval = steps.plateau(steps.index(z))
@@ -277,10 +277,6 @@ class _Steps:
     ends: Array
     values: Array
     start: float
-
-    @property
-    def constant(self) -> bool:
-        return bool(np.ptp(self.values) == 0)
 
     def index(self, x: float) -> int:
         return int(np.searchsorted(self.ends, x))

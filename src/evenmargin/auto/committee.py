@@ -37,23 +37,15 @@ _CS = (1.0, 10.0)  # to choose from
 
 @dataclass
 class Committee:
-    """The members, their out-of-fold scores, and how they were chosen.
-
-    unseen : the out-of-fold scores
-    honest : the same, with the logistic of the other folds
-    fold : in which fold a row was, in the first repeat
-    screened : the settings that were tried
-    optimism : by how much the chosen settings look too good, in ROC-AUC
-    shortened : what the time did not allow
-    """
+    """The members, their out-of-fold scores, and how they were chosen."""
 
     members: list[Member] = field(default_factory=list)
-    unseen: Array = field(default_factory=lambda: np.empty(0))
-    honest: Array = field(default_factory=lambda: np.empty(0))
-    fold: Index = field(default_factory=lambda: np.empty(0, np.intp))
-    screened: list[dict[str, Any]] = field(default_factory=list)
-    optimism: float = 0.0
-    shortened: str = ""
+    unseen: Array = field(default_factory=lambda: np.empty(0))  # the out-of-fold scores
+    honest: Array = field(default_factory=lambda: np.empty(0))  # the same, with the logistic of the other folds
+    fold: Index = field(default_factory=lambda: np.empty(0, np.intp))  # of each row, in the first repeat
+    screened: list[dict[str, Any]] = field(default_factory=list)  # the settings that were tried
+    optimism: float = 0.0  # by how much the chosen settings look too good, in ROC-AUC
+    shortened: str = ""  # what the time did not allow
 
     def score(self, X: Array, workers: Workers | None = None) -> Array:
         """The mean log-odds; threads take members and some rows at a time."""

@@ -23,22 +23,15 @@ _TITLES = {"gmean": "G-mean", "recall": "recall", "precision": "precision", "roc
 
 @dataclass
 class Detector:
-    """A class against the rest.
-
-    positive, weight : of the training rows, whether they are of the class, and what they weigh
-    count : how many rows of the table each of them stands for, which decides how wide intervals are
-    sign : +1, or −1 where the class is the first of two: turns scores into those of `classes_[1]`
-    threshold : the class is predicted for scores above it
-    calibrator : what a score means as a probability
-    """
+    """A class against the rest, with the calibrator that says what a score means as a probability."""
 
     label: Any
     committee: Committee
-    positive: Mask
+    positive: Mask  # of the training rows, whether they are of the class
     weight: Array
-    count: Array
-    sign: float = 1.0
-    threshold: float = 0.0
+    count: Array  # how many rows of the table each of them stands for, which decides how wide intervals are
+    sign: float = 1.0  # −1 where the class is the first of two: turns scores into those of `classes_[1]`
+    threshold: float = 0.0  # the class is predicted for scores above it
 
     def __post_init__(self) -> None:
         self.calibrator = Calibrator().fit(self.committee.unseen, self.positive, self.weight)

@@ -17,21 +17,14 @@ _MANY = 500  # rows of the rare class from which five folds are enough
 
 @dataclass(frozen=True)
 class Plan:
-    """How much work to do, and in how many seconds from `started` on, by time.perf_counter.
+    """How much work to do, and in how many seconds from `started` on, by time.perf_counter."""
 
-    screen : rows to choose g and C on; 0 takes the usual ones
-    folds, repeats : of the cross-fitting
-    exact : rows up to which machines are exact
-    rows : of an exact machine, at most; all positive ones are kept if they are up to half of it
-    landmarks : of the Nyström map above that
-    """
-
-    screen: int = 1000
-    folds: int = 5
-    repeats: int = 1
-    exact: int = 50_000
-    rows: int = 4_000
-    landmarks: int = 500
+    screen: int = 1000  # rows to choose g and C on; 0 takes the usual ones
+    folds: int = 5  # of the cross-fitting
+    repeats: int = 1  # of the cross-fitting
+    exact: int = 50_000  # rows up to which machines are exact
+    rows: int = 4_000  # of an exact machine, at most; all positive ones are kept if they are up to half of it
+    landmarks: int = 500  # of the Nyström map above that
     seconds: float = np.inf
     started: float = 0.0
     turn: tuple[int, int] = (0, 1)  # which of how many committees this is

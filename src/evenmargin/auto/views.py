@@ -128,20 +128,14 @@ def _distinct_quantiles(column: Array, weight: Array, levels: Array) -> Array:
 
 @dataclass(frozen=True)
 class ViewSpec:
-    """A view with its kernel and its settings.
-
-    kernel : RBF or Exponential; its gamma is g/m
-    grid : the g to choose from
-    usual : g and C without a screen
-    focused : columns are weighted by how much the score of a first machine changes with them
-    """
+    """A view with its kernel and its settings."""
 
     name: str
     view: type[View]
-    kernel: type[RBF] | type[Exponential]
-    grid: tuple[float, ...]
-    usual: tuple[float, float]
-    focused: bool = False
+    kernel: type[RBF] | type[Exponential]  # its gamma is g/m
+    grid: tuple[float, ...]  # the g to choose from
+    usual: tuple[float, float]  # g and C without a screen
+    focused: bool = False  # columns are weighted by how much the score of a first machine changes with them
 
 
 VIEWS: tuple[ViewSpec, ...] = (

@@ -75,31 +75,25 @@ def _code_of_the_user() -> Iterator[None]:
 
 
 class TrainingTasks(NamedTuple):
-    """What is the same for all kernels.
+    """What is the same for all kernels."""
 
-    counted : the rows of the fold with a weight: z or a threshold is chosen on them
-    train : those of them that the machine is trained on: density may leave out some
-    weight, classes : of the rows to train on
-    tasks : one class against the rest, for C = 1
-    """
-
-    counted: Index
-    train: Index
-    weight: Array
+    counted: Index  # the rows of the fold with a weight: z or a threshold is chosen on them
+    train: Index  # those of them that the machine is trained on: density may leave out some
+    weight: Array  # of the rows to train on
     classes: NDArray[Any]
-    tasks: list[Task]
+    tasks: list[Task]  # one class against the rest, for C = 1
 
 
 @dataclass
 class PathJob:
-    """A recipe on a fold; `train` are its training rows, those without a weight too, and `test` the rows held out."""
+    """A recipe on a fold."""
 
     recipe: Recipe
     fold: int
     rows: FoldRows
     kernel: Kernel
     training: TrainingTasks
-    train: Index
+    train: Index  # those without a weight too
     test: Index
 
     @property
@@ -228,7 +222,7 @@ def _responses(job: PathJob, K: Floats | Square) -> Array:
 def _adjusted(job: PathJob, machines: list[tuple[Array, Array, float]]) -> Array:
     """The same after each candidate's own choice of z or a threshold.
 
-    machines : of each candidate the scores, their parts that come from positive coefficients, and the intercept
+    `machines` are each candidate's scores, the parts of them from positive coefficients, and the intercept.
     """
     counted, classes = job.training.counted, job.training.classes
     y, weights = job.rows.y[counted], job.rows.weight[counted]

@@ -91,8 +91,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
     ----------
     estimator : estimator
         A classifier or regressor whose `fit` takes `sample_weight`, or a Pipeline
-        that ends in one. Where its random_state is None, all its fits get one and
-        the same number, so that scores differ by the weights only.
+        that ends in one. Where its random_state is None, all its fits get the same.
     population : int, default=8
         Weights in a round, the best so far among them.
     rounds : int, default=10
@@ -107,15 +106,15 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         Folds: weights are scored by the mean over them, every row has a weight, and
         a fit is needed for each fold.
     scoring : str, callable or None, default=None
-        What is to be large; None is the estimator's own `score`. The accuracy of
-        few rows hardly changes with weights: "neg_log_loss" or "roc_auc" see more.
-        It is given `sample_weight` where `fit` is.
+        None is the estimator's own `score`. The accuracy of few rows hardly changes
+        with weights: "neg_log_loss" or "roc_auc" see more. It is given `sample_weight`
+        where `fit` is.
     n_jobs : int or None, default=None
         Fits at a time; one on a GPU. The result does not depend on it.
     random_state : int, RandomState or None, default=None
     refit : bool, default=True
-        Fit the best weights again with all rows, where held-out rows get a weight
-        of 1, the mean. False keeps the estimator that the score belongs to.
+        Fit again with all rows, held-out ones at a weight of 1. False keeps the
+        estimator that the score belongs to.
     verbose : int, default=0
         1 shows a progress bar.
 

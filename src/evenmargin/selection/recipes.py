@@ -39,22 +39,14 @@ class PathCandidate(NamedTuple):
 
 @dataclass
 class Recipe:
-    """Candidates that one path serves.
+    """Candidates that one path serves."""
 
-    machine : with the recipe's parameters, but for C and alpha
-    kernel : its kernel, before a gamma given in words is a number
-    steps : the transformers before it
-    transform : their parameters, as a key
-    densities : what density weights are made of, as a key
-    costs : what the costs of rows are made of, as a key
-    """
-
-    machine: KernelSVM
-    kernel: Kernel
-    steps: Pipeline | None
-    transform: Hashable
-    densities: Hashable
-    costs: Hashable
+    machine: KernelSVM  # with the recipe's parameters, but for C and alpha
+    kernel: Kernel  # before a gamma given in words is a number
+    steps: Pipeline | None  # the transformers before the machine
+    transform: Hashable  # their parameters, as a key
+    densities: Hashable  # what density weights are made of, as a key
+    costs: Hashable  # what the costs of rows are made of, as a key
     candidates: list[PathCandidate] = field(default_factory=list)
 
 

@@ -38,15 +38,6 @@ class Scorers:
         self.own = any(map(is_own_function, named.values()))
         self.scorers = {name: check_scoring(estimator, given) for name, given in named.items()}
 
-    @property
-    def kept(self) -> Any:
-        """The attribute `scorer_` of the search."""
-        return self.scorers if self.multiple else self.scorers["score"]
-
-    def taking_weights(self) -> list[str]:
-        """The scorers that take sample_weight, where this version of scikit-learn's own searches hand it on."""
-        return [name for name, scorer in self.scorers.items() if _takes_weight(scorer)]
-
     def __call__(
         self,
         estimator: BaseEstimator,
@@ -85,7 +76,8 @@ def _name(given: object) -> str | None:
     return given if isinstance(given, str) else None
 
 
-def _takes_weight(scorer: Callable[..., Any]) -> bool:
+def takes_weight(scorer: Callable[..., Any]) -> bool:
+    """Whether this version of scikit-learn's own searches hand sample_weight on to the scorer."""
     if hasattr(scorer, "_accept_sample_weight"):
         return bool(scorer._accept_sample_weight())
     return not hasattr(scorer, "_score_func") and "sample_weight" in signature(scorer).parameters

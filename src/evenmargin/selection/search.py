@@ -27,7 +27,7 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import indexable
 
 from .._device.arrays import is_tensor, to_host
-from .._input.checks import Interval, check_method_params, fit_context
+from .._input.checks import Interval, check_method_params, fit_context, store_parameters
 from .._input.collections import refuse_dask
 from .._input.entry import on_device
 from .._tables.frames import FramesTravel
@@ -35,7 +35,7 @@ from .._util.progress import progress_bars
 from .._util.threads import Workers, count_threads
 from .._util.typing import MatrixLike, VectorLike
 from .jobs import share
-from .scoring import Scorers, is_own_function
+from .scoring import Scorers, is_own_function, takes_weight
 from .trials import OnHost, Trials
 
 
@@ -60,14 +60,13 @@ class SharedGridSearch(FramesTravel, GridSearchCV):  # type: ignore[misc]  # sci
         As in GridSearchCV.
     n_jobs : int or None, default=None
         Threads; None or −1 takes all cores, or OMP_NUM_THREADS. The answer does
-        not depend on it. A device does one fit at a time.
+        not depend on it.
     verbose : int, default=0
         1 shows a progress bar.
     cache_size : float, default=1000.0
         Megabytes that kernel matrices may take: n² numbers of 4 bytes, of 8 where
-        folds have up to 2 048 training rows, once or twice. Candidates that
-        need more are fitted one by one. On a device one matrix may take six
-        tenths of the free memory there.
+        folds have up to 2 048 training rows, once or twice; on a device one matrix may
+        take six tenths of its free memory. Candidates that need more are fitted one by one.
 
     Attributes
     ----------
@@ -120,18 +119,7 @@ classes_, n_features_in_, feature_names_in_
         return_train_score: bool = False,
         cache_size: float = 1000.0,
     ) -> None:
-        super().__init__(
-            estimator,
-            param_grid,
-            scoring=scoring,
-            n_jobs=n_jobs,
-            refit=refit,
-            cv=cv,
-            verbose=verbose,
-            error_score=error_score,
-            return_train_score=return_train_score,
-        )
-        self.cache_size = cache_size
+        store_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: MatrixLike, y: VectorLike = None, **params: Any) -> SharedGridSearch:
@@ -143,8 +131,7 @@ classes_, n_features_in_, feature_names_in_
             As the estimator takes it.
         y : array-like of shape (n_samples,), default=None
         **params : dict
-            `groups` goes to the splitter. All else goes to the estimator's `fit`,
-            cut to the rows of each fold where it has one entry for each row:
+            `groups` goes to the splitter, all else to the estimator's `fit`:
             `sample_weight`, or `kernelsvm__sample_weight` in a pipeline. As in
             GridSearchCV of scikit-learn 1.9 and later, `sample_weight` goes to
             scorers that take it, too. With metadata routing enabled, all go
@@ -167,7 +154,7 @@ classes_, n_features_in_, feature_names_in_
             self._check_refit_for_multimetric(metrics)
         results = [vars(result) for result in trials.results.values()]
         self.cv_results_ = pd.DataFrame(self._format_results(trials.candidates, self.n_splits_, results))
-        self.scorer_ = scorers.kept
+        self.scorer_ = scorers.scorers if scorers.multiple else scorers.scorers["score"]
         self._choose(trials)
         return self
 
@@ -292,7 +279,7 @@ classes_, n_features_in_, feature_names_in_
         weight = params.get("sample_weight")
         if weight is None:
             return params, {"groups": groups}, {}
-        taking = scorers.taking_weights()
+        taking = [name for name, scorer in scorers.scorers.items() if takes_weight(scorer)]
         if len(taking) < len(scorers.scorers):
             others = ", ".join(repr(name) for name in scorers.scorers if name not in taking)
             warnings.warn(
