@@ -73,7 +73,8 @@ class FitRecord:
     def describe(self, columns: str) -> list[tuple[str, str]]:
         """Lines on the table and the machines; `columns` describes the columns."""
         sample = f", of which {self.used:,} were learned from" if self.used < self.rows else ""
-        kind = "exact kernels" if self.used <= self.plan.exact else f"a Nyström map of {self.plan.landmarks} landmarks"
+        exact = self.used <= self.plan.exact
+        kind = "exact kernel machines" if exact else f"kernel machines approximated by {self.plan.landmarks} landmarks"
         return [
             ("rows", f"{self.rows:,}{sample}"),
             ("columns", columns),

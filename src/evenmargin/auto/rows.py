@@ -77,7 +77,7 @@ class ClassRows:
 
     @property
     def costs(self) -> Array:
-        """Both classes the same in total."""
+        """What each row costs when both classes weigh the same in total."""
         return row_costs("balanced", self.positive, self.positive, self.weight)
 
     def known_folds(self, fold: Index) -> Iterator[tuple[Mask, Index]]:

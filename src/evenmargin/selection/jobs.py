@@ -93,7 +93,7 @@ class PathJob:
     rows: FoldRows
     kernel: Kernel
     training: TrainingTasks
-    train: Index  # those without a weight too
+    train: Index  # those without a weight included
     test: Index
 
     @property
