@@ -71,9 +71,6 @@ def _code_of_the_user() -> Iterator[None]:
         raise NotShared from error
 
 
-# --- jobs ---
-
-
 class TrainingTasks(NamedTuple):
     """What is the same for all kernels."""
 
@@ -169,9 +166,6 @@ class JobMaker:
         aside = validate_rows(scratch, enter(aside, device)[0])
         X, y = joined(X, aside), np.concatenate([y, np.asarray(y_aside)])
         return FoldRows(X, y, weight[np.concatenate(trials.index[fold])])
-
-
-# --- doing a job ---
 
 
 def _paths(job: PathJob, K: Floats | Square, prices: Array) -> tuple[Array, Array, Array]:
@@ -305,9 +299,6 @@ def _do(trials: Trials, job: PathJob, matrices: KernelMatrices) -> bool:
     if trials.with_train:
         _score(trials, job, responses, held_out=False)
     return True
-
-
-# --- all of them ---
 
 
 def share(trials: Trials, cache_size: float, workers: Workers, done: Callable[[int], None]) -> set[tuple[int, int]]:

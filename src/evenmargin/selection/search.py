@@ -152,8 +152,7 @@ classes_, n_features_in_, feature_names_in_
         self.multimetric_ = scorers.multiple or metrics != ["score"]
         if scorers.open and self.multimetric_:
             self._check_refit_for_multimetric(metrics)
-        results = [vars(result) for result in trials.results.values()]
-        self.cv_results_ = pd.DataFrame(self._format_results(trials.candidates, self.n_splits_, results))
+        self.cv_results_ = self._table(trials)
         self.scorer_ = scorers.scorers if scorers.multiple else scorers.scorers["score"]
         self._choose(trials)
         return self
@@ -215,6 +214,16 @@ classes_, n_features_in_, feature_names_in_
             alone = on_device(trials.estimator, trials.X, trials.candidates)
             (Workers(1) if alone else workers).each(task, range(len(rest)))
         self.n_shared_, self.shares_work_ = len(shared), not rest
+
+    def _table(self, trials: Trials) -> pd.DataFrame:
+        """The results as GridSearchCV has them; its warnings are given at the user's line."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            results = [vars(result) for result in trials.results.values()]
+            table = self._format_results(trials.candidates, self.n_splits_, results)
+        for each in caught:
+            warnings.warn(each.message, stacklevel=4)
+        return pd.DataFrame(table)
 
     @contextmanager
     def _counting(self, total: int) -> Iterator[Callable[[int], None]]:
