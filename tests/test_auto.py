@@ -22,13 +22,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from evenmargin import EvenMarginClassifier
 from evenmargin._tables.encoder import TableEncoder, as_table
 from evenmargin._util.threads import Workers
-from evenmargin.adjust import GMean
 from evenmargin.auto.committee import Committee, assemble
 from evenmargin.auto.crossfit import focus
 from evenmargin.auto.detector import Detector
 from evenmargin.auto.plan import Plan
-from evenmargin.auto.rows import ClassRows, LensRows, fold_numbers, fold_splits, some_rows
-from evenmargin.auto.views import LENSES, PiecewiseLinear, QuantileNormal, Standard
+from evenmargin.auto.rows import ClassRows, ViewRows, fold_numbers, fold_splits, some_rows
+from evenmargin.auto.views import VIEWS, PiecewiseLinear, QuantileNormal, Standard
+from evenmargin.metrics import GMean
 from evenmargin.operating import get_objective
 
 
@@ -227,7 +227,7 @@ def test_a_focused_look_sees_the_columns_that_matter():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 6))
     positive = X[:, 2] > 0.8
-    look = LensRows.of(LENSES[2], X, np.ones(400))
+    look = ViewRows.of(VIEWS[2], X, np.ones(400))
     with Workers(1) as workers:
         scale = focus(look, np.arange(400), ClassRows(positive, np.ones(400), 0, workers))
     ramps = look.Z.shape[1] // 6
@@ -244,7 +244,7 @@ def test_a_focused_look_sees_the_columns_that_matter():
 def committee_of(X, positive, plan):
     with Workers(1) as workers:
         return assemble(
-            cache(lambda lens: LensRows.of(lens, X, np.ones(len(X)))),
+            cache(lambda spec: ViewRows.of(spec, X, np.ones(len(X)))),
             ClassRows(positive, np.ones(len(X)), 0, workers),
             plan,
         )
@@ -518,7 +518,7 @@ def test_the_estimate_is_not_the_score_that_was_chosen_by():
     for _ in range(20):
         scores = rng.normal(size=150)
         committee = Committee(unseen=scores, honest=scores, fold=rng.permutation(150) % 5)
-        detector = Detector.of("rare", committee, positive, np.ones(150), np.ones(150))
+        detector = Detector("rare", committee, positive, np.ones(150), np.ones(150))
         detector.threshold = detector.choose(objective).threshold
         (tn, fp), (fn, tp) = confusion_matrix(positive, scores > detector.threshold)
         chosen.append(float(GMean()(tp, fn, fp, tn)))
@@ -540,10 +540,10 @@ def test_the_interval_holds_what_new_rows_show():
 
 def test_the_summary_is_for_reading(model):
     text = str(model.summary_)
-    for word in ("rows", "columns", "lenses", "boundary", "probability", "95 % interval", "class 1"):
+    for word in ("rows", "columns", "views", "boundary", "probability", "95 % interval", "class 1"):
         assert word in text
-    assert len(model.cv_results_) == 2 * sum(len(lens.grid) for lens in LENSES)
-    assert {"lens", "g", "C", "roc_auc", "gmean"} <= set(model.cv_results_.columns)
+    assert len(model.cv_results_) == 2 * sum(len(spec.grid) for spec in VIEWS)
+    assert {"view", "g", "C", "roc_auc", "gmean"} <= set(model.cv_results_.columns)
 
 
 def test_few_rows_of_a_class_are_named():
@@ -572,7 +572,7 @@ def test_fast_tries_nothing_and_thorough_tries_more_often(rows):
     assert thorough._fitted.plan.rows == fast().fit(X, y)._fitted.plan.rows
 
 
-def test_the_clock_drops_lenses_when_time_runs_out(rows, monkeypatch):
+def test_the_clock_drops_views_when_time_runs_out(rows, monkeypatch):
     X, y = rows
     ticks = iter(np.arange(0.0, 1e6, 10.0))
     monkeypatch.setattr("time.perf_counter", lambda: next(ticks))

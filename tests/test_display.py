@@ -33,7 +33,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from evenmargin import KernelSVM, LinearSVM, ZAdjustedClassifier
-from evenmargin.adjust import CostMatrix, FBeta, GMean, best_threshold, best_z, get_metric, metric_curve
+from evenmargin.adjust import best_threshold, best_z, metric_curve
+from evenmargin.metrics import CostMatrix, FBeta, GMean, get_metric
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")

@@ -15,7 +15,8 @@ from scipy.special import ndtr
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, matthews_corrcoef, roc_auc_score
 
-from evenmargin.adjust import MCC, FBeta, GMean, best_threshold
+from evenmargin.adjust import best_threshold
+from evenmargin.metrics import MCC, FBeta, GMean
 from evenmargin.operating import Calibrator, choose_threshold, get_objective, metric_interval, operating_curve
 
 NAMES = ["gmean", "balanced_accuracy", "f1", "mcc"]

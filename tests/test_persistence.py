@@ -35,8 +35,8 @@ from evenmargin import (
     SharedGridSearch,
     StratifiedNystroem,
     ZAdjustedClassifier,
-    adjust,
     kernels,
+    metrics,
     papers,
 )
 from evenmargin.density import SCHEMES
@@ -105,10 +105,10 @@ MACHINES = {
     "blinex with a kernel": papers.blinex_kernel(T=50),
     "z-svm": papers.zsvm(gamma=0.1),
     "gwl": papers.gwl_svc(),
-    **{f"z by {name}": ZAdjustedClassifier(KernelSVM(), metric=name) for name in adjust.METRICS},
-    **{f"z by {type(m).__name__} object": ZAdjustedClassifier(LinearSVM(), metric=m) for m in adjust.METRICS.values()},
+    **{f"z by {name}": ZAdjustedClassifier(KernelSVM(), metric=name) for name in metrics.METRICS},
+    **{f"z by {type(m).__name__} object": ZAdjustedClassifier(LinearSVM(), metric=m) for m in metrics.METRICS.values()},
     "z by costs": ZAdjustedClassifier(LinearSVM(), metric=[[0, 1], [10, 0]]),
-    "z by a cost object": ZAdjustedClassifier(LinearSVM(), metric=adjust.CostMatrix([[0, 1], [10, 0]])),
+    "z by a cost object": ZAdjustedClassifier(LinearSVM(), metric=metrics.CostMatrix([[0, 1], [10, 0]])),
     "z around SVC": ZAdjustedClassifier(SVC(), cv=StratifiedKFold(3)),
     "learned weights": LearnedWeights(LinearSVM(), random_state=np.random.RandomState(0)),
     "Nyström map": make_pipeline(StandardScaler(), StratifiedNystroem(n_components=20, random_state=0), LinearSVM()),
@@ -268,7 +268,7 @@ def test_a_committee_for_several_classes_travels(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "objective", [adjust.FBeta(2.0), get_objective({"recall": 0.9}), {"precision": 0.5}, [[0, 1], [5, 0]]], ids=str
+    "objective", [metrics.FBeta(2.0), get_objective({"recall": 0.9}), {"precision": 0.5}, [[0, 1], [5, 0]]], ids=str
 )
 def test_objectives_of_all_kinds_travel(objective, tmp_path):
     model = fitted(EvenMarginClassifier(objective, time_budget="fast"))

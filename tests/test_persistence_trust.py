@@ -20,7 +20,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import all_estimators
 
 import evenmargin
-from evenmargin import EvenMarginClassifier, KernelSVM, LinearSVM, adjust, kernels
+from evenmargin import EvenMarginClassifier, KernelSVM, LinearSVM, kernels, metrics
 from evenmargin.losses import LOSSES
 from evenmargin.persistence import TRUSTED, ModelFileError, load, save, types
 from evenmargin.persistence._trusted import KINDS, is_trusted
@@ -54,7 +54,7 @@ def test_every_estimator_and_part_is_trusted():
         *SOLVERS.values(),
         *KERNEL_SOLVERS.values(),
         *SAMPLERS.values(),
-        *map(type, adjust.METRICS.values()),
+        *map(type, metrics.METRICS.values()),
     ]
     known = {name for names in TRUSTED.values() for name in names}
     assert {types.file_name(types.full_name(part)) for part in parts if isinstance(part, type)} <= known

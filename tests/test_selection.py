@@ -38,8 +38,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from evenmargin import DensityWeights, KernelSVM, LinearSVM, ZAdjustedClassifier, papers
 from evenmargin._util.threads import Workers
-from evenmargin.adjust import FBeta
 from evenmargin.kernels import RBF, Laplacian, Poly
+from evenmargin.metrics import FBeta
 from evenmargin.selection import SharedGridSearch, pegasos_grid
 from evenmargin.selection.scoring import QUICK
 from evenmargin.solvers import price_paths

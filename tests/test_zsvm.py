@@ -37,7 +37,8 @@ from sklearn.svm import SVC, LinearSVC, NuSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from evenmargin import zsvm
-from evenmargin.adjust import CostMatrix, FBeta, GMean, best_threshold, best_z, get_metric
+from evenmargin.adjust import best_threshold, best_z
+from evenmargin.metrics import CostMatrix, FBeta, GMean, get_metric
 from evenmargin.zsvm import ZAdjustedClassifier
 
 X, Y = imbalanced(n=240, d=6, ratio=0.88, seed=2)

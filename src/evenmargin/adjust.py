@@ -1,22 +1,18 @@
 """Adjusting a trained machine: the best z, or the best threshold, for a metric.
 
-z-SVM (Imam, Ting and Kamruzzaman, "z-SVM: An SVM for Improved Classification of
-Imbalanced Data") splits the score of a machine into the pull p of the positive
-support vectors and the rest q, which contains the intercept, and strengthens p:
+z-SVM splits the score of a machine into the pull p of the positive support vectors and the rest q, which contains the
+intercept, and strengthens p:
 
     f(x, z) = z·p(x) + q(x),   z ≥ 0,   positive where f > 0.
 
-A metric of the four counts is a step function of z. Row i changes sides at
-−q_i/p_i, if that is positive: it becomes positive there if p_i > 0 and negative
-if p_i < 0; with p_i = 0 it stays. So one sort and one cumulative sum find the
+A metric of the four counts is a step function of z. Row i changes sides at −q_i/p_i, if that is positive: it becomes
+positive there if p_i > 0 and negative if p_i < 0; with p_i = 0 it stays. So one sort and one cumulative sum find the
 best z of all, in O(n log n). A threshold is the same with s_i + shift instead.
 
-Rounding is part of the definition. fl(fl(z·p_i) + q_i) is monotone in z, so that
-row i changes sides exactly once among the floating-point numbers: after e_i, the
-last z on the old side. The metric is constant for e_k < z ≤ e_{k+1}, and every
-z in that interval attains it in the arithmetic that will be used to predict. That
-also settles the breakpoints themselves, where f = 0 is negative: if such a point
-can be represented, it is an interval of its own.
+Rounding is part of the definition. fl(fl(z·p_i) + q_i) is monotone in z, so that row i changes sides exactly once among
+the floating-point numbers: after e_i, the last z on the old side. The metric is constant for e_k < z ≤ e_{k+1}, and
+every z in that interval attains it in the arithmetic that will be used to predict. That also settles the breakpoints
+themselves, where f = 0 is negative: if such a point can be represented, it is an interval of its own.
 """
 
 from __future__ import annotations
@@ -30,44 +26,15 @@ from numpy.typing import ArrayLike
 
 from ._input.scores import scores_of_two_classes
 from ._util.typing import Array, Mask
-from .metrics import (
-    MCC,
-    METRICS,
-    TOLERANCE,
-    BalancedAccuracy,
-    CostMatrix,
-    FBeta,
-    GMean,
-    Metric,
-    MetricLike,
-    get_metric,
-    metric_values,
-)
+from .metrics import TOLERANCE, Metric, MetricLike, get_metric, metric_values
 
-__all__ = [
-    "MCC",
-    "METRICS",
-    "BalancedAccuracy",
-    "BestThreshold",
-    "BestZ",
-    "CostMatrix",
-    "FBeta",
-    "GMean",
-    "MetricCurve",
-    "best_threshold",
-    "best_z",
-    "get_metric",
-    "metric_curve",
-]
+__all__ = ["BestThreshold", "BestZ", "MetricCurve", "best_threshold", "best_z", "metric_curve"]
 
 _PLACES = ("upper", "middle", "lower")
 _LARGEST = float(np.finfo(np.float64).max)
 _SMALLEST = 1e-100  # a z below it counts as 0: products would underflow, which alone would separate rows
 _MARGIN = 0.01  # of a plateau: the distance from its end, so that different rounding does not leave it
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
-
-
-# --- searches ---
 
 
 class BestZ(NamedTuple):
@@ -107,24 +74,22 @@ def best_z(
     y : array-like of shape (n,)
         The positive rows are those above 0 (or True).
     metric : {"gmean", "f1", "balanced_accuracy"}, a metric, cost matrix or callable, default="gmean"
-        A callable takes arrays of the weights tp, fn, fp and tn and returns an
-        array to be maximised; where it is NaN it counts as worst.
+        A callable takes arrays tp, fn, fp and tn and returns an array to be
+        maximised; NaN counts as worst.
     sample_weight : array-like of shape (n,), default=None
         A weight of 2 counts the row twice; a row of weight 0 is ignored.
     search : {"exact", "golden"}, default="exact"
-        "golden" is the golden section search of the paper on [0, z_max]. It assumes
-        that the metric is unimodal, which it is not, and may miss the best z.
+        "golden" is the golden section search of the paper on [0, z_max]. The metric
+        is not unimodal, so that it may miss the best z.
     place : {"upper", "middle", "lower"}, default="upper"
-        Where on the plateau of best z, for "exact". "upper" and "lower" stay away
-        from the end by 1 % of its width. Of several plateaus, "lower" takes the
-        lowest and the others the highest. Without an upper end, z is 1 % above the
-        lower one, or 1 if that is larger.
+        Where on the plateau of best z, for "exact": "upper" and "lower" are 1 % of its
+        width from the end. Of several plateaus, "lower" takes the lowest and the others
+        the highest. Without an upper end, z is 1 % above the lower one, or 1 if that is
+        larger.
     z_max : float or None, default=None
-        Upper end of the golden section search. None: just past the last row that
-        changes sides, as in the paper, and at least 1.
+        For "golden". None: just past the last row that changes sides, and at least 1.
     resolution : float, default=0.0
-        Skip plateaus narrower than this fraction of z: they lie between rows whose
-        scores differ by rounding only.
+        Skip plateaus narrower than this fraction of z, which only rounding separates.
 
     Returns
     -------
@@ -144,7 +109,7 @@ def best_z(
     if z_max is not None and not 0 < z_max < math.inf:
         raise ValueError(f"z_max={z_max!r} must be a finite number above 0.")
     steps = _z_steps(y, sample_weight, metric, p, q)
-    if search == "golden" and not steps.constant:
+    if search == "golden" and np.ptp(steps.values) > 0:
         last = max(1.0, float(steps.ends[-1]) * (1.0 + _MARGIN))
         z = _golden_section(steps, min(last if z_max is None else float(z_max), _LARGEST))
         interval = steps.plateau(steps.index(z))
@@ -178,9 +143,8 @@ def best_threshold(
         Where on the plateau of best thresholds. As in `best_z`, "upper" raises
         the scores: it is the *smallest* threshold that is as good.
     neutral : float, default=0.0
-        The threshold to return where none changes the metric, or where the plateau
-        has one end only and `neutral` is further inside it than 1 % of the range of
-        scores.
+        The threshold where none changes the metric, or where the plateau has one end
+        only and `neutral` is more than 1 % of the range of scores inside it.
     resolution : float, default=0.0
         Skip plateaus narrower than this fraction of the largest score.
 
@@ -313,10 +277,6 @@ class _Steps:
     ends: Array
     values: Array
     start: float
-
-    @property
-    def constant(self) -> bool:
-        return bool(np.ptp(self.values) == 0)
 
     def index(self, x: float) -> int:
         return int(np.searchsorted(self.ends, x))

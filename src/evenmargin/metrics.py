@@ -38,11 +38,8 @@ MetricLike: TypeAlias = Metric | str | Sequence[Sequence[float]] | NDArray[Any]
 TOLERANCE = 1e-12  # relative: what rounding may do to sums of weights
 
 
-# --- rates: NaN where there are no rows to take a share of ---
-
-
 def rate(hits: Array, misses: Array) -> Array:
-    """hits/(hits + misses)."""
+    """hits/(hits + misses); NaN where there are no rows to take a share of."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.true_divide(hits, np.add(hits, misses)))
 
@@ -60,9 +57,6 @@ def specificity(tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
 def precision(tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
     """tp/(tp + fp): the share of the flagged rows that are positive."""
     return rate(tp, fp)
-
-
-# --- metrics that can be chosen by name ---
 
 
 def _class_recall(hits: Array, misses: Array) -> Array:
@@ -213,9 +207,6 @@ def metric_values(metric: Metric, counts: tuple[Array, Array, Array, Array], nam
     if values.shape != np.shape(counts[0]):
         raise ValueError(f"{name} must return one number for each element of the arrays tp, fn, fp and tn.")
     return values
-
-
-# --- ranking ---
 
 
 def roc_auc(y: ArrayLike, scores: ArrayLike, sample_weight: ArrayLike | None = None) -> float:

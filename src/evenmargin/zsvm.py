@@ -42,6 +42,7 @@ from ._input.checks import (
     drop_weightless,
     fit_context,
     safe_split,
+    store_parameters,
     validate_rows,
     weight_name,
 )
@@ -80,40 +81,34 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
     A machine trained on classes of unequal size leaves too little room for the
     smaller one. z-SVM multiplies the part of the score that comes from the
     minority's support vectors by z, chosen for the best G-mean (or another
-    metric) of the training rows. The machine is not trained again.
-
-    The minority is the class with the smaller sum of sample weights, or
-    `classes_[1]` on a tie. It is the positive class of the metric.
+    metric). The minority is the class with the smaller sum of sample weights, or
+    `classes_[1]` on a tie.
 
     Parameters
     ----------
     estimator : estimator or None, default=None
-        The machine, fitted or not. For method="z": KernelSVM, LinearSVM,
-        scikit-learn's SVC or NuSVC, or a Pipeline that ends in one of them,
-        imbalanced-learn's included. For method="threshold": any classifier with
-        `decision_function` or `predict_proba`. None: ``KernelSVM()``. Wrap a
-        fitted one in `FrozenEstimator`, or use cv="prefit".
+        For method="z": KernelSVM, LinearSVM, scikit-learn's SVC or NuSVC, or a
+        Pipeline that ends in one of them, imbalanced-learn's included. For
+        method="threshold": any classifier with scores or probabilities. None:
+        ``KernelSVM()``. Wrap a fitted one in `FrozenEstimator`, or use cv="prefit".
     method : {"z", "threshold"}, default="z"
         "z" turns and moves the boundary; "threshold" shifts it only.
     metric : {"gmean", "f1", "balanced_accuracy"}, a metric, cost matrix or callable, default="gmean"
-        What to optimise, with the minority as positive class: also an object such as
-        ``FBeta(2.0)``, a cost matrix [[tn, fp], [fn, tp]] to be minimised, or a
-        function of arrays (tp, fn, fp, tn) to be maximised. See `evenmargin.metrics`.
+        What to optimise, with the minority as positive class: also ``FBeta(2.0)``, costs
+        [[tn, fp], [fn, tp]] to be minimised, or a function of arrays (tp, fn, fp, tn) to
+        be maximised. See `evenmargin.metrics`.
     search : {"exact", "golden"}, default="exact"
         "golden" is the golden section search of the paper, which may miss the best z.
     place : {"upper", "middle", "lower"}, default="upper"
-        Which of equally good z or thresholds: "upper" favours the minority most
-        (the largest z, the smallest threshold).
+        Which of equally good choices: "upper" is the largest z, the smallest threshold.
     z_max : float or None, default=None
-        Upper end of the golden section search. None: where all rows that can
-        be flagged are flagged.
+        Upper end for "golden". None: where all rows that can be flagged are flagged.
     cv : None, "prefit", int, splitter or iterable, default=None
         None: choose on the scores of the training rows, as in the paper. A number
-        of folds or a splitter: choose on the scores of held-out rows, which is
-        safer where the machine fits its training rows closely, and then fit on all
-        rows. These scores come from several machines, which are assumed to be on
-        one scale. "prefit": `estimator` is fitted already; choose on the rows given
-        to `fit`.
+        of folds or a splitter: choose on out-of-fold scores, which is safer where the
+        machine fits its training rows closely, and then fit on all rows. These scores
+        come from several machines, which are assumed to be on one scale. "prefit":
+        `estimator` is fitted already; choose on the rows given to `fit`.
     n_jobs : int or None, default=None
         Folds fitted at a time; always one if the machine runs on a GPU.
 
@@ -123,16 +118,13 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
     estimator_ : estimator
         The fitted machine.
     minority_ : label
-        The class that counts as positive.
     z_ : float
         For method="z". 1 leaves the machine as it was.
     threshold_ : float
-        For method="threshold": the minority is predicted where its own score
-        (minus the decision function, if it is `classes_[0]`, or its
-        probability) is above this.
+        For method="threshold": the minority is predicted where its own score (its
+        probability, or the decision function with its sign) is above this.
     best_score_ : float
-        The metric for this z or threshold, on the scores it was chosen on; minus
-        the mean cost for a cost matrix.
+        The metric on the scores it was chosen on; minus the mean cost for costs.
     interval_ : tuple of two floats
         All z, or thresholds, around the chosen one that are as good.
     n_features_in_ : int
@@ -141,9 +133,8 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
     Notes
     -----
     Rows may be tensors if the estimator takes them. With a KernelSVM on a GPU, kernel
-    values stay there, z is chosen on the CPU, and scores and labels come back as
-    tensors. Tensors on the CPU are treated as arrays unless scikit-learn's array API
-    dispatch is on.
+    values stay there, and scores and labels come back as tensors. Tensors on the CPU
+    are treated as arrays unless scikit-learn's array API dispatch is on.
 
     See Also
     --------
@@ -196,14 +187,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         cv: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.method = method
-        self.metric = metric
-        self.search = search
-        self.place = place
-        self.z_max = z_max
-        self.cv = cv
-        self.n_jobs = n_jobs
+        store_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(
@@ -289,17 +273,14 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         -------
         MetadataRouter
         """
-        fit = MethodMapping().add(caller="fit", callee="fit")
-        split = MethodMapping().add(caller="fit", callee="split")
-        router = MetadataRouter(owner=self).add_self_request(self)
-        router.add(estimator=machine_to_adjust(self), method_mapping=fit)
-        return router.add(splitter=self.cv, method_mapping=split)
+        fit, split = (MethodMapping().add(caller="fit", callee=callee) for callee in ("fit", "split"))
+        router = MetadataRouter(owner=self).add_self_request(self).add(splitter=self.cv, method_mapping=split)
+        return router.add(estimator=machine_to_adjust(self), method_mapping=fit)
 
     def __sklearn_tags__(self) -> Any:
         tags, inner = super().__sklearn_tags__(), get_tags(machine_to_adjust(self))
         tags.classifier_tags.multi_class = False
-        tags.input_tags.sparse = inner.input_tags.sparse
-        tags.input_tags.pairwise = inner.input_tags.pairwise
+        tags.input_tags.sparse, tags.input_tags.pairwise = inner.input_tags.sparse, inner.input_tags.pairwise
         return tags
 
     def _route(self, estimator: BaseEstimator, weight: Array | None, fit_params: dict[str, Any]) -> tuple[Any, Any]:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from .classifier import EvenMarginClassifier
-from .summary import Summary
+from .plan import Summary
 
 __all__ = ["EvenMarginClassifier", "Summary"]

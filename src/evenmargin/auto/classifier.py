@@ -1,9 +1,8 @@
 """`EvenMarginClassifier`: one line to a good model of a table with a rare class.
 
-It makes numbers of the table (`_tables`), looks at them through three lenses
-with kernel machines that are cross-fitted and averaged (`committee.py`), and on the
-scores of rows that the machines have not seen chooses the threshold, learns what a
-score means as a probability, and estimates what to expect (`detector.py`).
+It makes numbers of the table (`_tables`), cross-fits and averages kernel machines on three views of them
+(`committee.py`), and on out-of-fold scores chooses the threshold, learns what a score means as a probability, and
+estimates what to expect (`detector.py`).
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from .._input.checks import (
     check_is_fitted,
     fit_context,
     seed_from,
+    store_parameters,
     validate_table,
     validate_table_training,
 )
@@ -43,12 +43,9 @@ from ..operating.objectives import ObjectiveLike
 from ..solvers.one_vs_rest import one_vs_rest
 from .committee import assemble
 from .detector import Detector, class_probabilities, class_scores
-from .plan import Plan, most_rows, plan_for
-from .rows import ClassRows, LensRows, positive_side
-from .summary import FitRecord, Summary, describe_detector
-from .views import LENSES
-
-__all__ = ["EvenMarginClassifier"]
+from .plan import FitRecord, Plan, Summary, most_rows, plan_for
+from .rows import ClassRows, ViewRows, positive_side
+from .views import VIEWS
 
 
 class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
@@ -56,9 +53,9 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
 
     Frames go in as they are: numbers, booleans, dates, categories, missing values.
     Three kernel machines on different views of the table are cross-fitted and
-    averaged, their parameters chosen by ROC-AUC and G-mean of rows that they have
-    not seen. On the scores of such rows it chooses the boundary for the objective,
-    calibrates probabilities, and estimates what to expect, with intervals.
+    averaged, their parameters chosen by out-of-fold ROC-AUC and G-mean. On out-of-fold
+    scores it chooses the boundary for the objective, calibrates probabilities, and
+    estimates what to expect, with intervals.
 
     Parameters
     ----------
@@ -72,8 +69,8 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         is tried, and `summary_` says so. "fast" tries nothing: a third of the time, a
         little worse. "thorough" repeats everything more often, without a limit.
     folds : int or None, default=None
-        Of the cross-fitting; None: 10 while the rare class has fewer than 500 rows,
-        else 5. Fewer where the rare class has fewer rows than folds.
+        Of the cross-fitting, at most one for each row of the rare class; None: 10 while
+        that has fewer than 500 rows, else 5.
     pos_label : label or None, default=None
         The class that recall, precision and costs speak of; None: the rarer one.
     random_state : int, RandomState or None, default=0
@@ -91,8 +88,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
     threshold_ : float or ndarray of shape (n_classes,)
         The boundary on the scores; `decision_function` is the distance from it.
     probability_threshold_ : float or ndarray of shape (n_classes,)
-        The probability of the positive class there: `predict` calls a row positive
-        exactly if its probability is above it.
+        The probability there, above which `predict` calls a row positive.
     summary_ : Summary
         What was done and what to expect: ``print(model.summary_)``.
     estimates_ : DataFrame
@@ -100,15 +96,13 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
     cv_results_ : DataFrame
         The settings that were tried.
     operating_curve_ : DataFrame
-        What every threshold would do, with counts, costs and intervals; see
-        `evenmargin.operating.operating_curve`. Of several classes, a dict by class.
+        See `evenmargin.operating.operating_curve`. Of several classes, a dict by class.
     oof_scores_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        Scores of the training rows by machines that have not seen them, in the terms of
-        `threshold_`: for plots. NaN for rows that were not used. After a fit to dask
-        collections, of the rows in `sample_indices_`.
+        Out-of-fold scores of the training rows, on the scale of `threshold_`: for plots.
+        NaN for rows that were not used. After a fit to dask collections, of the rows in
+        `sample_indices_`.
     sample_indices_ : ndarray of shape (n_sampled,)
-        After a fit to dask collections: which rows were drawn to learn from, by their
-        numbers in the whole.
+        After a fit to dask collections: the numbers of the rows drawn to learn from.
     objective_ : str
         What the boundary serves, in words.
     calibrator_ : Calibrator or None
@@ -116,9 +110,8 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
     encoder_ : TableEncoder
         From a table to numbers without gaps.
     detectors_ : list of Detector
-        For two classes one, of the positive class; otherwise one for each class. Each has a
-        `committee` of machines, a `calibrator`, a `threshold` and a `sign`, by which its
-        scores become those of `classes_[1]`.
+        One of the positive class, or one for each of several: a `committee` of machines, a
+        `calibrator`, a `threshold`, and the `sign` that makes its scores `classes_[1]`'s.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 
@@ -132,14 +125,12 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
 
     Of dask arrays and frames such a sample is drawn where the rows are, and learned from
     in memory: up to 100 000 rows, or 1 000 for each second of `time_budget`. A table with
-    no more rows gives the model of a fit in memory. Of a larger one, copies of a row are
-    counted, and categories, medians, thresholds and estimates are taken, in the sample; a
-    category that is not in it is unknown. Labels are read twice and rows once, in the
-    time of the budget. Predictions, `assess` included, are lazy.
+    no more rows gives the model of a fit in memory. Of a larger one all is known from the
+    sample; a category that is not in it is unknown. Labels are read twice and rows once,
+    in the time of the budget. Predictions, `assess` included, are lazy.
 
     Probabilities are calibrated to how frequent the classes are. Where the objective
-    asks for the rare class, `predict` will call a row positive at a probability far
-    below 1/2: see `probability_threshold_`.
+    favours the rare class, `predict` calls a row positive at a probability far below 1/2.
 
     Examples
     --------
@@ -147,8 +138,6 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
     >>> from evenmargin import EvenMarginClassifier
     >>> X, y = make_classification(n_samples=600, weights=[0.93], random_state=0)
     >>> model = EvenMarginClassifier().fit(X, y)
-    >>> model.predict(X[:3])
-    array([0, 0, 0])
     >>> model.set_operating_point({"recall": 0.95}).predict(X[:3])
     array([0, 0, 0])
     """
@@ -174,13 +163,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.objective = objective
-        self.time_budget = time_budget
-        self.folds = folds
-        self.pos_label = pos_label
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> EvenMarginClassifier:
@@ -232,8 +215,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         objective : default=None
             As in the constructor.
         threshold : float or None, default=None
-            The boundary on the scores (as in `threshold_` and `operating_curve_`), for two
-            classes.
+            The boundary on the scores, as in `threshold_`, for two classes.
         probability : float or None, default=None
             Call a row positive above this probability, of two classes.
 
@@ -382,7 +364,6 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         tags.input_tags.string = True
-        tags.input_tags.sparse = False
         return tags
 
     # --- fitting ---
@@ -409,15 +390,15 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
 
             def report(stage: str) -> None:
                 if bar is not None:
-                    bar(next(step), 2 * len(LENSES) * len(which), stage)
+                    bar(next(step), 2 * len(VIEWS) * len(which), stage)
 
-            rows_of = cache(partial(LensRows.of, X=X, weight=used.weight))
+            rows_of = cache(partial(ViewRows.of, X=X, weight=used.weight))
             for turn, place in enumerate(which):
                 sign, positive = positive_side(y, used.weight, classes, place, self.pos_label)
                 rows = ClassRows(positive, used.weight, seed, workers)
                 committee = assemble(rows_of, rows, replace(plan, turn=(turn, len(which))), report)
                 label = _plain(classes[place if sign > 0 else 0])
-                detectors.append(Detector.of(label, committee, positive, used.weight, used.count, sign))
+                detectors.append(Detector(label, committee, positive, used.weight, used.count, sign))
         return detectors
 
     def _store(self, kept: Mask, places: Index) -> None:
@@ -471,7 +452,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         without = f" (without two values: {', '.join(left_out)})" if left_out else ""
         lines = self._fitted.describe(f"{self.n_features_in_}, as {len(self.encoder_.names_)} numbers{without}")
         for detector in self.detectors_:
-            lines += describe_detector(detector, self.objective_, estimates[detector.label])
+            lines += detector.describe(self.objective_, estimates[detector.label])
         self.summary_ = Summary(lines)
 
     # --- prediction ---
@@ -486,7 +467,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         numbers = self.encoder_.transform(validate_table(self, as_table(X)))
         elements = numbers.shape[0] * self.detectors_[0].committee.members[0].machine.support.shape[0]
         with Workers(1 if elements < 100_000 else count_threads(self.n_jobs)) as workers:
-            return [detector.score(numbers, workers) for detector in self.detectors_]
+            return [detector.committee.score(numbers, workers) for detector in self.detectors_]
 
 
 def _one_or_all(values: list[float]) -> Any:

@@ -1,4 +1,4 @@
-"""Cross-fitting: a lens's machines on all folds but one, their scores of rows that they have not seen, and their mean.
+"""Cross-fitting: machines of a view on all folds but one, their out-of-fold scores, and their mean.
 
 Classes cost n/(2·n_class). Up to `Plan.exact` rows machines are exact, on up to `Plan.rows` of them each; above, they
 are linear on a Nyström map.
@@ -21,10 +21,8 @@ from ..linear import LinearSVM
 from ..nystroem import StratifiedNystroem
 from ..solvers.price_paths import solve_paths
 from .plan import Plan
-from .rows import ClassRows, LensRows, Split, fold_splits, median_distance, some_rows
+from .rows import ClassRows, Split, ViewRows, fold_splits, median_distance, some_rows
 from .views import View
-
-__all__ = ["Expansion", "Member", "SplitMachines", "crossed_log_odds", "fit_grid", "fit_member", "focus"]
 
 _FOCUS = (0.4, 1.0)  # g and C of the machine whose slopes weight the columns
 _FOCUS_ROWS = 1000
@@ -53,7 +51,7 @@ class Expansion:
 
 @dataclass
 class Member:
-    """A lens with its mean machine, and the line that turns its scores into log-odds."""
+    """A view with its mean machine, and the line that turns its scores into log-odds."""
 
     name: str
     view: View
@@ -66,9 +64,9 @@ class Member:
 
 
 def fit_member(
-    seen: LensRows, setting: tuple[float, float], rounds: list[Index], rows: ClassRows, plan: Plan
+    seen: ViewRows, setting: tuple[float, float], rounds: list[Index], rows: ClassRows, plan: Plan
 ) -> tuple[Member, Array]:
-    """The member, and its scores of rows that it has not seen, averaged over the repeats; `setting` is (g, C)."""
+    """The member, and its out-of-fold scores, averaged over the repeats; `setting` is (g, C)."""
     n = rows.positive.size
     mapped = n > plan.exact
     most = n if mapped else plan.rows
@@ -88,10 +86,10 @@ def fit_member(
             scores[one.test] += one.scores[0, 0] / len(rounds)
         machines += found
     # Where each fold has columns or a map of its own, one machine on all rows is as good as the mean, and much smaller.
-    if seen.lens.focused or mapped:
+    if seen.spec.focused or mapped:
         machines = fit_machines([(np.arange(n), np.arange(0))])
-    machine = _mean_machine(machines, seen.lens.kernel(g / machines[0].median))
-    return Member(seen.lens.name, seen.view, machine, *_log_odds(scores, rows)), scores
+    machine = _mean_machine(machines, seen.spec.kernel(g / machines[0].median))
+    return Member(seen.spec.name, seen.view, machine, *_log_odds(scores, rows)), scores
 
 
 def crossed_log_odds(scores: Array, fold: Index, rows: ClassRows) -> Array:
@@ -116,19 +114,16 @@ def _log_odds(scores: Array, rows: ClassRows) -> tuple[float, float]:
         theta = theta - step * min(1.0, 2.0 / float(np.abs(step).max() + 1e-300))
         if np.abs(step).max() < 1e-9:
             break
-    slope = max(float(theta[0]), 1e-3) / spread  # a lens that ranks backwards by chance must not be inverted
+    slope = max(float(theta[0]), 1e-3) / spread  # a view that ranks backwards by chance must not be inverted
     return slope, float(theta[1]) - slope * centre
-
-
-# --- the machines of splits ---
 
 
 @dataclass
 class SplitMachines:
-    """The machines of a split, for each g and C, and their scores of the rows that they have not seen."""
+    """The machines of a split, for each g and C, and their out-of-fold scores."""
 
     test: Index
-    Z: Single  # what the lens shows of the rows, in columns of the split's own
+    Z: Single  # what the view shows of the rows, in columns of the split's own
     scale: Single | None  # of the columns
     median: float
     support: Index  # rows that may have coefficients
@@ -138,16 +133,16 @@ class SplitMachines:
 
 
 def fit_grid(
-    seen: LensRows, splits: list[Split], gs: tuple[float, ...], Cs: tuple[float, ...], rows: ClassRows, most: int
+    seen: ViewRows, splits: list[Split], gs: tuple[float, ...], Cs: tuple[float, ...], rows: ClassRows, most: int
 ) -> list[SplitMachines]:
     """Machines for every g and C; splits share kernel matrices unless each has columns of its own or many rows."""
-    shared = rows.positive.size <= 1.25 * most and not seen.lens.focused
+    shared = rows.positive.size <= 1.25 * most and not seen.spec.focused
     groups = [splits] if shared else [[split] for split in splits]
     return [machines for group in groups for machines in _fit_group(seen, group, gs, Cs, rows)]
 
 
 def _fit_group(
-    seen: LensRows, splits: list[Split], gs: tuple[float, ...], Cs: tuple[float, ...], rows: ClassRows
+    seen: ViewRows, splits: list[Split], gs: tuple[float, ...], Cs: tuple[float, ...], rows: ClassRows
 ) -> list[SplitMachines]:
     Z, scale, median = _columns(seen, splits[0][0], rows)
     used = np.unique(np.concatenate([train for train, _ in splits]))
@@ -159,7 +154,7 @@ def _fit_group(
         empty = np.empty((*shape, train.size)), np.empty(shape), np.empty((*shape, test.size))
         found.append(SplitMachines(test, Z, scale, median, train, *empty))
     for i, g in enumerate(gs):
-        kernel = seen.lens.kernel(g / median)
+        kernel = seen.spec.kernel(g / median)
         K = np.asarray(kernel_matrix(kernel, Z[used], Z[used], dtype=np.float32, workers=rows.workers, compiled=True))
         paths = solve_paths(K, folds, rows.signs[used], prices, tol=_TOL, workers=rows.workers)
         for k, one in enumerate(found):
@@ -176,7 +171,7 @@ def _fit_group(
 
 
 def _fit_mapped(
-    seen: LensRows, splits: list[Split], setting: tuple[float, float], rows: ClassRows, landmarks: int
+    seen: ViewRows, splits: list[Split], setting: tuple[float, float], rows: ClassRows, landmarks: int
 ) -> list[SplitMachines]:
     """The same by linear machines on a Nyström map, for many rows.
 
@@ -190,7 +185,7 @@ def _fit_mapped(
         train, test = splits[k]
         Z, scale, median = _columns(seen, train, replace(rows, workers=alone))
         own = rows.only(train)
-        kernel = seen.lens.kernel(g / median)
+        kernel = seen.spec.kernel(g / median)
         nystroem = StratifiedNystroem(kernel, n_components=landmarks, random_state=rows.seed, n_jobs=1)
         svm = LinearSVM(C, tol=_LINEAR_TOL, max_iter=_LINEAR_ITERATIONS)
         mapped = nystroem.fit(Z[train], own.positive).transform(Z[train])
@@ -206,16 +201,16 @@ def _fit_mapped(
     return found
 
 
-def _columns(seen: LensRows, train: Index, rows: ClassRows) -> tuple[Single, Single | None, float]:
-    """What the lens shows, the weights of its columns if it is focused, and the median distance then."""
-    if not seen.lens.focused:
+def _columns(seen: ViewRows, train: Index, rows: ClassRows) -> tuple[Single, Single | None, float]:
+    """What the view shows, the weights of its columns if it is focused, and the median distance then."""
+    if not seen.spec.focused:
         return seen.Z, None, seen.median
     scale = focus(seen, train, rows)
     Z = seen.Z * scale
-    return Z, scale, median_distance(seen.lens, Z)
+    return Z, scale, median_distance(seen.spec, Z)
 
 
-def focus(seen: LensRows, train: Index, rows: ClassRows) -> Single:
+def focus(seen: ViewRows, train: Index, rows: ClassRows) -> Single:
     """Weights of the columns: the root mean square slope of a first machine's score, class-balanced.
 
     The total variance of the columns stays what it was.

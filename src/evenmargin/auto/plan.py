@@ -1,15 +1,13 @@
-"""How much work to do for a table."""
+"""How much work to do for a table, and a summary of what was done."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-
-__all__ = ["FEW", "MOST_ROWS", "Plan", "most_rows", "plan_for"]
 
 MOST_ROWS = 100_000  # to learn from: all of the rare class, if it is up to half of them
 _PER_SECOND = 1_000  # rows to learn from, for each second of time
@@ -19,21 +17,14 @@ _MANY = 500  # rows of the rare class from which five folds are enough
 
 @dataclass(frozen=True)
 class Plan:
-    """How much work to do, and in how many seconds from `started` on, by time.perf_counter.
+    """How much work to do, and in how many seconds from `started` on, by time.perf_counter."""
 
-    screen : rows to choose g and C on; 0 takes the usual ones
-    folds, repeats : of the cross-fitting
-    exact : rows up to which machines are exact
-    rows : of an exact machine, at most; all positive ones are kept if they are up to half of it
-    landmarks : of the Nyström map above that
-    """
-
-    screen: int = 1000
-    folds: int = 5
-    repeats: int = 1
-    exact: int = 50_000
-    rows: int = 4_000
-    landmarks: int = 500
+    screen: int = 1000  # rows to choose g and C on; 0 takes the usual ones
+    folds: int = 5  # of the cross-fitting
+    repeats: int = 1  # of the cross-fitting
+    exact: int = 50_000  # rows up to which machines are exact
+    rows: int = 4_000  # of an exact machine, at most; all positive ones are kept if they are up to half of it
+    landmarks: int = 500  # of the Nyström map above that
     seconds: float = np.inf
     started: float = 0.0
     turn: tuple[int, int] = (0, 1)  # which of how many committees this is
@@ -67,5 +58,38 @@ def plan_for(sizes: dict[Any, int], time_budget: float | str, folds: int | None,
         return replace(plan, screen=0)
     if time_budget == "thorough":
         return replace(plan, screen=4000, repeats=10 if least < FEW else 3)
-    repeats = 2 if least < FEW else 1
-    return replace(plan, repeats=repeats, seconds=float(time_budget), started=started)
+    return replace(plan, repeats=2 if least < FEW else 1, seconds=float(time_budget), started=started)
+
+
+@dataclass(frozen=True)
+class FitRecord:
+    """Rows of the table, rows that were learned from, the plan, and how long it took."""
+
+    rows: int
+    used: int
+    plan: Plan
+    seconds: float
+
+    def describe(self, columns: str) -> list[tuple[str, str]]:
+        """Lines on the table and the machines; `columns` describes the columns."""
+        sample = f", of which {self.used:,} were learned from" if self.used < self.rows else ""
+        exact = self.used <= self.plan.exact
+        kind = "exact kernel machines" if exact else f"kernel machines approximated by {self.plan.landmarks} landmarks"
+        return [
+            ("rows", f"{self.rows:,}{sample}"),
+            ("columns", columns),
+            ("machines", f"{kind}, {self.plan.folds} folds; fitted in {self.seconds:.1f} s"),
+        ]
+
+
+@dataclass
+class Summary:
+    """What was done, in words: `print(model.summary_)`."""
+
+    lines: list[tuple[str, str]] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        width = max(len(title) for title, _ in self.lines) + 2
+        return "\n".join(f"{title:<{width}}{text}" for title, text in self.lines)
+
+    __repr__ = __str__

@@ -1,4 +1,4 @@
-"""The rows of one class against the rest, as a lens shows them, and how they are split into folds."""
+"""The rows of one class against the rest, as a view shows them, and how they are split into folds."""
 
 from __future__ import annotations
 
@@ -14,18 +14,7 @@ from .._util.threads import Workers
 from .._util.typing import Array, Index, Mask, Single
 from ..kernels import Exponential
 from ..weights import minority_is_positive, row_costs
-from .views import Lens, View
-
-__all__ = [
-    "ClassRows",
-    "LensRows",
-    "Split",
-    "fold_numbers",
-    "fold_splits",
-    "median_distance",
-    "positive_side",
-    "some_rows",
-]
+from .views import View, ViewSpec
 
 _MEDIAN_ROWS = 500
 
@@ -33,19 +22,19 @@ Split = tuple[Index, Index]  # rows to train on, rows to score
 
 
 @dataclass
-class LensRows:
-    """The training rows as a lens shows them, which all classes share; `median` is that of their distances."""
+class ViewRows:
+    """The training rows as a view shows them, which all classes share; `median` is that of their distances."""
 
-    lens: Lens
+    spec: ViewSpec
     view: View
     Z: Single
     median: float
 
     @classmethod
-    def of(cls, lens: Lens, X: Array, weight: Array) -> LensRows:
-        view = lens.view().fit(X, weight)
+    def of(cls, spec: ViewSpec, X: Array, weight: Array) -> ViewRows:
+        view = spec.view().fit(X, weight)
         Z = view.transform(X)
-        return cls(lens, view, Z, median_distance(lens, Z))
+        return cls(spec, view, Z, median_distance(spec, Z))
 
 
 def positive_side(
@@ -62,10 +51,10 @@ def positive_side(
     return (1.0, own) if named else (-1.0, ~own)
 
 
-def median_distance(lens: Lens, Z: Single) -> float:
+def median_distance(spec: ViewSpec, Z: Single) -> float:
     """The median of distances that are not 0, among some rows."""
     some = Z[:: -(-Z.shape[0] // _MEDIAN_ROWS)]
-    apart = pdist(some, "euclidean" if lens.kernel is Exponential else "sqeuclidean")
+    apart = pdist(some, "euclidean" if spec.kernel is Exponential else "sqeuclidean")
     apart = apart[apart > 0]
     return float(np.median(apart)) if apart.size else 1.0
 
@@ -88,7 +77,7 @@ class ClassRows:
 
     @property
     def costs(self) -> Array:
-        """Both classes the same in total."""
+        """What each row costs when both classes weigh the same in total."""
         return row_costs("balanced", self.positive, self.positive, self.weight)
 
     def known_folds(self, fold: Index) -> Iterator[tuple[Mask, Index]]:

@@ -4,10 +4,10 @@
     QuantileNormal    each column by its normal quantiles: only the order of values counts
     PiecewiseLinear   each column as a few ramps between its quantiles: sharp steps become visible
 
-They use no labels. Everything is by sample weight, so that a weight of 2 is a row
-twice. `fit` takes float64 without missing values, `transform` gives float32.
+They use no labels. Everything is by sample weight, so that a weight of 2 is a row twice. `fit` takes float64 without
+missing values, `transform` gives float32.
 
-A lens is a view with a kernel exp(−g·d/m), where d is a distance and m the median of it.
+A kernel on a view is exp(−g·d/m), where d is a distance and m the median of it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,6 @@ from scipy.special import ndtri
 
 from .._util.typing import Array, Single
 from ..kernels import RBF, Exponential
-
-__all__ = ["FAR", "LENSES", "Lens", "PiecewiseLinear", "QuantileNormal", "Standard", "View"]
-
 
 FAR = 10.0  # standard deviations at which a standardised value is clipped
 _TAIL = 3.0  # normal quantiles at which a value is clipped
@@ -130,25 +127,19 @@ def _distinct_quantiles(column: Array, weight: Array, levels: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Lens:
-    """A view with its kernel.
-
-    kernel : RBF or Exponential; its gamma is g/m
-    grid : the g to choose from
-    usual : g and C without a screen
-    focused : columns are weighted by how much the score of a first machine changes with them
-    """
+class ViewSpec:
+    """A view with its kernel and its settings."""
 
     name: str
     view: type[View]
-    kernel: type[RBF] | type[Exponential]
-    grid: tuple[float, ...]
-    usual: tuple[float, float]
-    focused: bool = False
+    kernel: type[RBF] | type[Exponential]  # its gamma is g/m
+    grid: tuple[float, ...]  # the g to choose from
+    usual: tuple[float, float]  # g and C without a screen
+    focused: bool = False  # columns are weighted by how much the score of a first machine changes with them
 
 
-LENSES = (
-    Lens("standard", Standard, RBF, (0.1, 0.4, 1.6, 6.4), (1.6, 1.0)),
-    Lens("ranks", QuantileNormal, Exponential, (0.3, 1.0, 3.0), (1.0, 1.0)),
-    Lens("ramps", PiecewiseLinear, RBF, (0.1, 0.4, 1.6), (0.4, 1.0), focused=True),
+VIEWS: tuple[ViewSpec, ...] = (
+    ViewSpec("standard", Standard, RBF, (0.1, 0.4, 1.6, 6.4), (1.6, 1.0)),
+    ViewSpec("ranks", QuantileNormal, Exponential, (0.3, 1.0, 3.0), (1.0, 1.0)),
+    ViewSpec("ramps", PiecewiseLinear, RBF, (0.1, 0.4, 1.6), (0.4, 1.0), focused=True),
 )

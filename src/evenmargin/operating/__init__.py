@@ -7,10 +7,9 @@ flagged (classified as positive) where its score is above the threshold. A weigh
 from __future__ import annotations
 
 from .calibration import Calibrator
-from .curve import operating_curve
 from .intervals import MetricInterval, expected_cost, metric_interval, wilson
 from .objectives import Floor, Objective, get_objective
-from .thresholds import Choice, choose_threshold
+from .thresholds import Choice, choose_threshold, operating_curve
 
 __all__ = [
     "Calibrator",

@@ -12,8 +12,6 @@ from scipy.special import expit
 from .._util.typing import Array
 from .counts import ClassScores, LabelledScores
 
-__all__ = ["Calibrator"]
-
 _GROUPS = 2000  # groups of neighbouring scores that represent a class
 _KNOTS = 5  # bends of the log-odds
 _STIFF = 3.0  # price of a bend: of the squared difference of two slopes, scores in standard deviations
@@ -26,9 +24,8 @@ class Calibrator:
     The log-odds are a line with a few bends, fitted by weighted maximum likelihood
     with a penalty on bending: with few rows it is Platt's logistic curve, with many
     it follows their frequencies. As in Platt's method the targets are slightly off 0
-    and 1, but so that their mean remains the share of positive rows. Beyond the
-    log-odds that this number of rows can support, the curve grows only
-    logarithmically, so that probabilities keep their order and do not become 0 or 1.
+    and 1, but their mean remains the share of positive rows. Beyond the log-odds that
+    this number of rows can support, the curve grows only logarithmically.
 
     Attributes
     ----------
@@ -51,11 +48,6 @@ class Calibrator:
     >>> float(calibrator.score_at(calibrator.probability(0.25)).round(6))
     0.25
     """
-
-    knots_: Array
-    log_odds_: Array
-    slopes_: tuple[float, float]
-    limits_: tuple[float, float]
 
     def fit(self, scores: ArrayLike, positive: ArrayLike, sample_weight: ArrayLike | None = None) -> Calibrator:
         """Fit to scores of rows that the machine was not trained on; a weight of 2 counts a row twice."""

@@ -13,8 +13,6 @@ from .._input.scores import scores_of_two_classes
 from .._util.typing import Array, Index
 from ..metrics import TOLERANCE
 
-__all__ = ["ClassScores", "FourCounts", "LabelledScores", "hits_and_misses"]
-
 FourCounts = tuple[Array, Array, Array, Array]
 
 

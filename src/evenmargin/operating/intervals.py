@@ -16,8 +16,6 @@ from ..metrics import CostMatrix, rate
 from .counts import ClassScores, LabelledScores, hits_and_misses
 from .objectives import ObjectiveLike, get_objective
 
-__all__ = ["MetricInterval", "expected_cost", "metric_interval", "wilson"]
-
 _PRIOR_ROWS = 10.0  # how many rows the expected variance of an area counts for
 
 
@@ -64,10 +62,9 @@ def metric_interval(
     """A metric of the predictions at a threshold, with a confidence interval that holds up with few rows.
 
     Recall, specificity and precision have Wilson's interval. For a metric of both classes
-    the interval is formed by its quantiles when recall, specificity and the share of the
-    positive class are independent, each with the distribution that its counts imply (by
-    Jeffreys' rule). The area under the ROC curve has DeLong's variance, blended with the
-    expected one where rows are few.
+    it is that of its quantiles when recall, specificity and the share of the positive
+    class are independent, each with Jeffreys' distribution for its counts. ROC-AUC has
+    DeLong's variance, blended with the expected one where rows are few.
 
     A threshold that was chosen on the same rows makes the value a little too good:
     in simulations G-mean by up to .02 with 10 positive rows, by up to .004 with 100.
@@ -75,8 +72,8 @@ def metric_interval(
     Parameters
     ----------
     scores : array-like of shape (n,) or (repeats, n)
-        Of rows that the machine was not trained on; with repeats, of several
-        rounds of cross-validation. They are averaged, and count as one.
+        Of rows that the machine was not trained on; repeats are rounds of
+        cross-validation, which are averaged and count as one.
     positive : array-like of shape (n,)
     threshold : float, default=0.0
     metric : default="gmean"
@@ -99,7 +96,10 @@ def metric_interval(
         raise ValueError(f"level={level!r} must lie between 0 and 1, such as 0.95.")
     if not math.isfinite(as_real(threshold)):
         raise ValueError(f"threshold={threshold!r} must be a finite number.")
-    samples = [LabelledScores.of(row, positive, sample_weight) for row in _rounds(scores)]
+    rounds = np.atleast_2d(scores)
+    if rounds.ndim > 2 or rounds.size == 0:
+        raise ValueError("scores must hold numbers: one for each row, or one for each round and row.")
+    samples = [LabelledScores.of(row, positive, sample_weight) for row in rounds]
     if isinstance(metric, str) and metric == "roc_auc":
         return _auc_interval(samples, level)
     at = np.array([float(threshold)])
@@ -158,16 +158,6 @@ def expected_cost(
     return MetricInterval(-gain.value, -gain.high, -gain.low)
 
 
-def _rounds(scores: ArrayLike) -> list[Array]:
-    try:
-        array = np.asarray(scores, dtype=np.float64)
-    except (TypeError, ValueError):
-        array = np.empty(0)
-    if array.ndim not in (1, 2) or array.size == 0:
-        raise ValueError("scores must hold numbers: one for each row, or one for each round and row.")
-    return list(np.atleast_2d(array))
-
-
 def _plausible(hits: Array, misses: Array, count: int) -> Array:
     """Rates that the counts make plausible: quantiles of Jeffreys' distribution, at even steps of probability."""
     return np.asarray(betaincinv(hits + 0.5, misses + 0.5, (np.arange(count) + 0.5) / count))
@@ -176,9 +166,8 @@ def _plausible(hits: Array, misses: Array, count: int) -> Array:
 def _auc_interval(samples: list[LabelledScores], level: float) -> MetricInterval:
     """Wilson's interval, for as many rows as would give a rate the variance of the area.
 
-    DeLong's variance of a few rows, or of an area near 1, is far too small. It
-    is given the weight of the positive rows, and the variance for two
-    exponential distributions (Hanley and McNeil) that of ten more.
+    DeLong's variance of few rows, or of an area near 1, is far too small. It has the weight of the positive rows, and
+    the variance for two exponential distributions (Hanley and McNeil) that of ten more.
     """
     m, n = samples[0].positive.total, samples[0].negative.total
     areas, variances = zip(*map(_delong, samples), strict=True)

@@ -14,8 +14,6 @@ from .._input.scores import as_real
 from .._util.typing import Array, Mask
 from ..metrics import CostMatrix, Metric, MetricLike
 
-__all__ = ["Floor", "Objective", "ObjectiveLike", "get_objective"]
-
 _COUNTS = ("tp", "fn", "fp", "tn")
 
 
@@ -23,9 +21,8 @@ _COUNTS = ("tp", "fn", "fp", "tn")
 class Floor:
     """The lowest acceptable recall or precision.
 
-    With a confidence, the rate that holds for new rows must be at least `level`
-    with that confidence, by the exact (Clopper–Pearson) bound. Without one, it is
-    enough that the rate of the given rows is.
+    Without a confidence, of the given rows; with one, of new rows with that
+    confidence, by the exact (Clopper–Pearson) bound.
     """
 
     rate: str
@@ -48,17 +45,7 @@ class Floor:
 
 @dataclass(frozen=True)
 class Objective:
-    """What to maximise: a function of the four counts, perhaps subject to a floor.
-
-    Called with tp, fn, fp and tn it returns the value to be maximised. `str()`
-    returns its name in words.
-
-    Attributes
-    ----------
-    name : str
-    metric : callable
-    floor : Floor or None
-    """
+    """What to maximise: a function of tp, fn, fp and tn, perhaps subject to a floor; `str()` is its name in words."""
 
     name: str
     metric: Metric
@@ -113,9 +100,9 @@ def get_objective(objective: ObjectiveLike) -> Objective:
           metrics of `evenmargin.metrics`.
 
         About half of new samples fall below a floor that the given rows just
-        reach. ``{"recall": 0.95, "confidence": 0.9}`` leaves enough room for
-        the recall of new rows to be at least .95 in nine of ten cases. That takes
-        at least log(1 − confidence)/log(recall) positive rows, here 45.
+        reach. ``{"recall": 0.95, "confidence": 0.9}`` keeps the recall of new rows at
+        .95 or more in nine of ten cases, for which at least log(1 − .9)/log(.95) = 45
+        positive rows are needed.
 
     Returns
     -------
@@ -128,14 +115,12 @@ def get_objective(objective: ObjectiveLike) -> Objective:
     cost with fn = 100, fp = 1
     >>> print(get_objective({"recall": 0.95, "confidence": 0.9}))
     recall of at least 95 % with 90 % confidence
-    >>> get_objective({"recall": 0.95}).has_floor
-    True
     """
     if isinstance(objective, Objective):
         return objective
     if isinstance(objective, Mapping):
-        make = _floor_objective if {"recall", "precision"} & set(objective) else _cost_objective
-        return make(dict(objective))
+        is_floor = not {"recall", "precision"}.isdisjoint(objective)
+        return _floor_objective(dict(objective)) if is_floor else get_objective(_cost_matrix(dict(objective)))
     try:
         metric = metrics.get_metric(objective)
     except ValueError as error:
@@ -149,24 +134,20 @@ def get_objective(objective: ObjectiveLike) -> Objective:
     return Objective(_in_words(metric), metric)
 
 
+_WORDS = {metrics.GMean: "G-mean", metrics.BalancedAccuracy: "balanced accuracy", metrics.MCC: "Matthews correlation"}
+
+
 def _in_words(metric: Metric) -> str:
-    match metric:
-        case metrics.GMean():
-            return "G-mean"
-        case metrics.BalancedAccuracy():
-            return "balanced accuracy"
-        case metrics.MCC():
-            return "Matthews correlation"
-        case metrics.FBeta():
-            return f"F{metric.beta:g}"
-        case CostMatrix():
-            (tn, fp), (fn, tp) = metric.costs
-            more = "".join(f", {name} = {cost:g}" for name, cost in (("tp", tp), ("tn", tn)) if cost)
-            return f"cost with fn = {fn:g}, fp = {fp:g}{more}"
-    return str(getattr(metric, "__name__", type(metric).__name__))
+    if isinstance(metric, metrics.FBeta):
+        return f"F{metric.beta:g}"
+    if isinstance(metric, CostMatrix):
+        (tn, fp), (fn, tp) = metric.costs
+        more = "".join(f", {name} = {cost:g}" for name, cost in (("tp", tp), ("tn", tn)) if cost)
+        return f"cost with fn = {fn:g}, fp = {fp:g}{more}"
+    return _WORDS.get(type(metric)) or str(getattr(metric, "__name__", type(metric).__name__))
 
 
-def _cost_objective(costs: dict[str, float]) -> Objective:
+def _cost_matrix(costs: dict[str, float]) -> CostMatrix:
     if not {"fn", "fp"} <= set(costs) <= set(_COUNTS):
         raise ValueError(
             f"objective={costs!r}: costs need 'fn' (a missed positive row) and 'fp' (a false alarm) and may have "
@@ -180,8 +161,7 @@ def _cost_objective(costs: dict[str, float]) -> Objective:
             f"objective={costs!r}: a mistake must cost more than the right prediction, "
             "'fn' more than 'tp' and 'fp' more than 'tn', or the same prediction for every row is best."
         )
-    metric = CostMatrix([[tn, fp], [fn, tp]])
-    return Objective(_in_words(metric), metric)
+    return CostMatrix([[tn, fp], [fn, tp]])
 
 
 def _floor_objective(floor: dict[str, float]) -> Objective:

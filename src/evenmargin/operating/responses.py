@@ -1,16 +1,13 @@
 """The score, the threshold and the positive label of any fitted classifier of two classes.
 
-The displays, the report and the command all ask which class a classifier speaks for,
-how high it scores rows for that class, and above which score it predicts it. The
-answers are here. No estimator is imported: one that has rules of its own is known by
-its public attributes, `calibrator_` of EvenMarginClassifier and `minority_` of
-ZAdjustedClassifier.
+The displays, the report and the command ask for these. No estimator is imported: one that has rules of its own is
+known by its public attributes, `calibrator_` of EvenMarginClassifier and `minority_` of ZAdjustedClassifier.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
@@ -19,12 +16,6 @@ from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClas
 from .._device.arrays import to_host
 from .._input.checks import check_is_fitted
 from .._util.typing import Array, Mask, MatrixLike
-
-__all__ = [
-    "METHODS", "DecisionRule", "Response", "before_and_after", "binary_classes", "decision_rule", "for_class",
-    "label_index", "neutral_threshold", "own_threshold", "positive_label", "respond", "score_method", "scores_for",
-    "unadjusted_threshold",
-]  # fmt: skip
 
 METHODS = ("predict_proba", "decision_function")
 
@@ -60,16 +51,10 @@ def label_index(classes: list[Any], label: object) -> int:
 # --- scores ---
 
 
-class Response(NamedTuple):
-    """Scores for the positive class, its label, and the method that gave them."""
-
-    scores: Array
-    pos_label: Any
-    method: str
-
-
-def respond(estimator: BaseEstimator, X: MatrixLike, response_method: str, pos_label: object, user: str) -> Response:
-    """The scores of rows by a fitted classifier of two classes; "auto" prefers `predict_proba`."""
+def respond(
+    estimator: BaseEstimator, X: MatrixLike, response_method: str, pos_label: object, user: str
+) -> tuple[Array, Any, str]:
+    """Scores by a fitted classifier of two classes, their positive label, and the method that gave them."""
     if response_method not in ("auto", *METHODS):
         raise ValueError(
             f"response_method={response_method!r} is unknown; choose 'auto', 'predict_proba' or 'decision_function'."
@@ -80,7 +65,7 @@ def respond(estimator: BaseEstimator, X: MatrixLike, response_method: str, pos_l
     method = next((method for method in wanted if hasattr(estimator, method)), None)
     if method is None:
         raise ValueError(f"{type(estimator).__name__} has no {' or '.join(wanted)}, which {user} needs.")
-    return Response(scores_for(estimator, X, method, which), classes[which], method)
+    return scores_for(estimator, X, method, which), classes[which], method
 
 
 def score_method(estimator: BaseEstimator) -> str:
@@ -148,8 +133,7 @@ def before_and_after(model: BaseEstimator, X: MatrixLike) -> tuple[Array, Array]
 class DecisionRule:
     """How a fitted classifier predicts: rows are flagged whose score is above `threshold`.
 
-    `plain_threshold` is where the scores would be cut without an adjustment, `plain_name`
-    that place in words; both are None for a model that has none.
+    `plain_threshold` is where the scores would be cut without an adjustment, `plain_name` that place in words.
     """
 
     model: Any
@@ -222,9 +206,9 @@ def decision_rule(model: BaseEstimator, which: int) -> DecisionRule:
 
     if getattr(model, "calibrator_", None) is not None:
         threshold, half = float(model.threshold_), float(model.calibrator_.score_at(0.5))
-        if label == model.pos_label_:
-            return _CalibratedRule(model, which, threshold, half, "a probability of 1/2")
-        return _CalibratedRule(model, which, float(np.nextafter(-threshold, -np.inf)), -half, "a probability of 1/2")
+        if label != model.pos_label_:
+            threshold, half = float(np.nextafter(-threshold, -np.inf)), -half
+        return _CalibratedRule(model, which, threshold, half, "a probability of 1/2")
     if hasattr(model, "z_"):
         return _AdjustedRule(model, which, at(0.0), None, "z = 1")
     moved = unadjusted_threshold(model, label)
@@ -236,9 +220,6 @@ def decision_rule(model: BaseEstimator, which: int) -> DecisionRule:
         raise ValueError(
             f"{type(model).__name__} has neither decision_function nor predict_proba: there are no scores to report."
         )
-    neutral = neutral_threshold(method)
-    if isinstance(model, TunedThresholdClassifierCV | FixedThresholdClassifier):
-        return DecisionRule(
-            model, which, at(own_threshold(model, method, label)), neutral, "the machine's own threshold"
-        )
-    return DecisionRule(model, which, at(neutral))
+    tuned = isinstance(model, TunedThresholdClassifierCV | FixedThresholdClassifier)
+    plain = (neutral_threshold(method), "the machine's own threshold") if tuned else (None, None)
+    return DecisionRule(model, which, at(own_threshold(model, method, label)), *plain)

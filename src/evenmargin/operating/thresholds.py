@@ -1,4 +1,4 @@
-"""The threshold that is best for an objective, on smoothed counts.
+"""The threshold that is best for an objective, on smoothed counts; and what every threshold does.
 
 With few positive rows the best threshold of a sample is mostly luck: the metric is a step function, and noise decides
 where its highest step is. `choose_threshold` therefore smooths the scores of each class by a Gaussian of the width
@@ -11,18 +11,22 @@ and takes the best threshold of the smoothed counts.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._input.scores import as_real
 from .._util.typing import Array
 from ..adjust import best_threshold, run_around
-from ..metrics import TOLERANCE
-from .counts import LabelledScores, between
+from ..metrics import METRICS, TOLERANCE, rate
+from .counts import LabelledScores, between, hits_and_misses
+from .intervals import wilson
 from .objectives import Objective, ObjectiveLike, get_objective
 
-__all__ = ["Choice", "choose_threshold"]
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 _GROUPS = 1000  # groups of neighbouring scores that represent a class when it is smoothed
 _GRID = 1000  # thresholds on an even grid, besides those between scores
@@ -30,11 +34,9 @@ _CLOSER = 129  # thresholds between the neighbours of the best one
 
 
 class Choice(NamedTuple):
-    """A threshold, and its effect on the rows it was chosen on.
+    """A threshold, and its effect on the rows it was chosen on: the counts, and the value that is maximised.
 
-    `value` is what is maximised, from the exact counts tp, fn, fp and tn of these
-    rows. `reached` is False where no threshold reaches the floor of the objective;
-    the threshold is then the one that comes nearest.
+    Where no threshold reaches the floor of the objective, it is the nearest one and `reached` is False.
     """
 
     threshold: float
@@ -65,14 +67,12 @@ def choose_threshold(
     objective : default="gmean"
         As in `get_objective`.
     sample_weight : array-like of shape (n,), default=None
-        A weight of 2 counts the row twice; a row of weight 0 is ignored.
+        A weight of 2 counts the row twice.
     smooth : bool, default=True
         Smooth the scores of each class first, which does better on new rows. A
-        floor must then be reached by the smoothed counts as well as by the exact
-        ones, where some threshold does both. A floor with a confidence leaves
-        enough room already and is not smoothed, nor is a floor of 1, which smoothed
-        counts never reach. False: the middle of the thresholds that are best for
-        the rows as they are.
+        floor must then be reached by smoothed and exact counts, where some threshold
+        does both. A floor with a confidence, or of 1, is not smoothed. False: the
+        middle of the thresholds that are best for the rows as they are.
 
     Returns
     -------
@@ -96,11 +96,74 @@ def choose_threshold(
     return Choice(threshold, float(value[0]), bool(reached[0]), *(float(count[0]) for count in counts))
 
 
+def operating_curve(
+    scores: ArrayLike,
+    positive: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    objective: ObjectiveLike | None = None,
+    *,
+    max_points: int = 1000,
+) -> pd.DataFrame:
+    """What every threshold does: a table with a row for each, in ascending order.
+
+    Parameters
+    ----------
+    scores, positive, sample_weight
+        As in `choose_threshold`.
+    objective : default=None
+        As in `get_objective`. Adds the column `value` (to be maximised), for costs
+        also `cost` (in total) and `cost_per_row`, for a floor `reached`.
+    max_points : int, default=1000
+        If more thresholds than this give different predictions, take this many of
+        them, spread over the ranks of both classes, densely at their ends.
+
+    Returns
+    -------
+    DataFrame
+        `threshold`; the weights `tp`, `fn`, `fp`, `tn`; `flagged`, the share of rows
+        above the threshold; `recall`, `specificity`, `precision` (NaN where no row
+        is flagged), `gmean`, `balanced_accuracy`, `f1`, `mcc`; and 95 % Wilson
+        intervals, `recall_low`, `recall_high` and so on.
+
+    Examples
+    --------
+    >>> from evenmargin.operating import operating_curve
+    >>> curve = operating_curve([-1.0, -0.5, 0.0, 0.5], [0, 0, 1, 1])
+    >>> curve[["threshold", "tp", "fp", "recall", "specificity"]].head(3)
+       threshold   tp   fp  recall  specificity
+    0     -1.015  2.0  2.0     1.0          0.0
+    1     -0.750  2.0  1.0     1.0          0.5
+    2     -0.250  2.0  0.0     1.0          1.0
+    """
+    import pandas as pd
+
+    if not as_real(max_points) >= 10:
+        raise ValueError(f"max_points={max_points!r} must be a number of thresholds, 10 or more.")
+    sample = LabelledScores.of(scores, positive, sample_weight)
+    threshold = sample.thresholds(int(max_points))
+    tp, fn, fp, tn = counts = sample.counts(threshold)
+    rates = hits_and_misses(counts)
+    columns = {"threshold": threshold, "tp": tp, "fn": fn, "fp": fp, "tn": tn}
+    columns["flagged"] = (tp + fp) / (tp + fn + fp + tn)
+    columns |= {name: rate(hits, misses) for name, (hits, misses) in rates.items()}
+    columns |= {name: METRICS[name](*counts) for name in ("gmean", "balanced_accuracy", "f1", "mcc")}
+    if objective is not None:
+        goal = get_objective(objective)
+        columns["value"] = goal(*counts)
+        if goal.costs is not None:
+            columns["cost"] = 0.0 - columns["value"] * sum(counts)
+            columns["cost_per_row"] = 0.0 - columns["value"]
+        if goal.floor is not None:
+            columns["reached"] = np.asarray(goal.reached(*counts[:3]))
+    for name, (hits, misses) in rates.items():
+        columns[f"{name}_low"], columns[f"{name}_high"] = wilson(hits, misses)
+    return pd.DataFrame(columns)
+
+
 def _smooth_threshold(sample: LabelledScores, objective: Objective) -> float | None:
     """The best threshold of the smoothed counts: on a grid first, then closer around the best of it.
 
-    None where there is no width to smooth by, or where a floor is within reach of
-    the rows but not of the smoothed counts.
+    None where there is no width to smooth by, or where exact counts reach a floor and smoothed ones do not.
     """
     widths = (sample.positive.width, sample.negative.width)
     if not max(widths) > 0:

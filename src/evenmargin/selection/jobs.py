@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from threading import Semaphore
 from typing import Any, NamedTuple
 
@@ -25,13 +25,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import get_tags
 
 from .._device import arrays
-from .._input.checks import (
-    drop_weightless,
-    seed_from,
-    validate_rows,
-    validate_training,
-    weight_name,
-)
+from .._input.checks import drop_weightless, seed_from, validate_rows, validate_training, weight_name
 from .._input.entry import enter
 from .._util.threads import Workers
 from .._util.typing import Array, Floats, Index, MatrixLike
@@ -51,8 +45,6 @@ from .matrices import FoldRows, KernelMatrices, MatrixKey, joined, row_sums
 from .recipes import Recipe, find_recipes
 from .scoring import quick_scores
 from .trials import Trials
-
-__all__ = ["share"]
 
 # Error of a float32 kernel value from which float64 is used, as in the solver.
 _COARSE = 1e-4
@@ -79,34 +71,26 @@ def _code_of_the_user() -> Iterator[None]:
         raise NotShared from error
 
 
-# --- jobs ---
-
-
 class TrainingTasks(NamedTuple):
-    """What is the same for all kernels.
+    """What is the same for all kernels."""
 
-    counted : the rows of the fold with a weight: z or a threshold is chosen on them
-    train : those of them that the machine is trained on: density may leave out some
-    weight, classes : of the rows to train on
-    tasks : one class against the rest, for C = 1
-    """
-
-    counted: Index
-    train: Index
-    weight: Array
+    counted: Index  # the rows of the fold with a weight: z or a threshold is chosen on them
+    train: Index  # those of them that the machine is trained on: density may leave out some
+    weight: Array  # of the rows to train on
     classes: NDArray[Any]
-    tasks: list[Task]
+    tasks: list[Task]  # one class against the rest, for C = 1
 
 
 @dataclass
 class PathJob:
-    """A recipe on a fold; `test` are the rows held out."""
+    """A recipe on a fold."""
 
     recipe: Recipe
     fold: int
     rows: FoldRows
     kernel: Kernel
     training: TrainingTasks
+    train: Index  # those without a weight included
     test: Index
 
     @property
@@ -142,7 +126,7 @@ class JobMaker:
         training = self.once((rows, fold, recipe.costs), self._tasks, recipe, rows, fold, train)
         in_words = isinstance(getattr(recipe.kernel, "gamma", None), str)
         kernel = recipe.kernel.settled(rows.X[training.train] if in_words else rows.X, training.weight)
-        job = PathJob(recipe, fold, rows, kernel, training, test)
+        job = PathJob(recipe, fold, rows, kernel, training, train, test)
         rows.kernels.add(job.matrix[1:])
         return job
 
@@ -161,9 +145,7 @@ class JobMaker:
                 raise NotShared
         options = {"class_weight": machine.class_weight, "dtype": rows.X.dtype, "density": density}
         with _code_of_the_user():
-            tasks = [
-                binary_task(y, weight, classes, which, C=1.0, alpha=None, **options) for which in one_vs_rest(classes)
-            ]
+            tasks = [binary_task(y, weight, classes, k, C=1.0, alpha=None, **options) for k in one_vs_rest(classes)]
         return TrainingTasks(counted, kept, weight, classes, tasks)
 
     def _all_rows(self, device: str | None) -> FoldRows:
@@ -186,13 +168,10 @@ class JobMaker:
         return FoldRows(X, y, weight[np.concatenate(trials.index[fold])])
 
 
-# --- doing a job ---
-
-
 def _paths(job: PathJob, K: Floats | Square, prices: Array) -> tuple[Array, Array, Array]:
     """Scores of all rows, intercepts and coefficients, for every C and task, with the class in question as positive."""
     machine, n, train = job.recipe.machine, job.rows.n, job.training.train
-    scores, intercepts, beta = [], [], []
+    parts = []
     for task in job.training.tasks:
         price, labels = np.zeros((prices.size, n)), np.ones(n)
         price[:, train], labels[train] = np.outer(prices, task.price), task.labels
@@ -212,10 +191,9 @@ def _paths(job: PathJob, K: Floats | Square, prices: Array) -> tuple[Array, Arra
         noise = job.rows.rounding(job.kernel) * np.linalg.norm(found.beta[0], axis=1).max()
         if not (found.converged.all() and np.isfinite(found.scores).all() and noise < _NOISE):
             raise NotShared
-        scores.append(task.sign * found.scores[0])
-        intercepts.append(task.sign * found.intercept[0])
-        beta.append(task.sign * found.beta[0])
-    return np.stack(scores, axis=-1), np.stack(intercepts, axis=-1), np.stack(beta, axis=-1)
+        parts.append([task.sign * part[0] for part in (found.scores, found.intercept, found.beta)])
+    scores, intercepts, beta = (np.stack(part, axis=-1) for part in zip(*parts, strict=True))
+    return scores, intercepts, beta
 
 
 def _responses(job: PathJob, K: Floats | Square) -> Array:
@@ -225,7 +203,7 @@ def _responses(job: PathJob, K: Floats | Square) -> Array:
     each = np.array([effective_C(candidate.C, candidate.alpha, weight) for candidate in job.recipe.candidates])
     prices, places = np.unique(each, return_inverse=True)
     scores, intercepts, beta = _paths(job, K, prices)
-    if job.recipe.adjusted is None:
+    if job.recipe.candidates[0].adjuster is None:
         scores = scores.astype(job.rows.X.dtype, copy=False)[places]
         return scores if scores.shape[2] > 1 else scores[:, :, 0]
     if job.training.classes.size > 2:
@@ -238,7 +216,7 @@ def _responses(job: PathJob, K: Floats | Square) -> Array:
 def _adjusted(job: PathJob, machines: list[tuple[Array, Array, float]]) -> Array:
     """The same after each candidate's own choice of z or a threshold.
 
-    machines : of each candidate the scores, their parts that come from positive coefficients, and the intercept
+    `machines` are each candidate's scores, the parts of them from positive coefficients, and the intercept.
     """
     counted, classes = job.training.counted, job.training.classes
     y, weights = job.rows.y[counted], job.rows.weight[counted]
@@ -272,10 +250,11 @@ class ScoredMachine(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         place = (self._scores > 0).astype(np.intp) if self._scores.ndim == 1 else self._scores.argmax(axis=1)
         return self.classes_[place]
 
+    @cached_property
+    def _real(self) -> Any:
+        return self._fit()
+
     def __getattr__(self, name: str) -> Any:
-        if name == "_real":
-            self._real = self._fit()
-            return self._real
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self._real, name)
@@ -283,7 +262,7 @@ class ScoredMachine(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
 def _score(trials: Trials, job: PathJob, responses: Array, held_out: bool) -> None:
     """Score all candidates of a job on the rows held out, or on those of its training."""
-    rows = job.test if held_out else _training_rows(job, trials)
+    rows = job.test if held_out else job.train
     responses, y = responses[:, rows], job.rows.y[rows]
     quick = {
         name: quick_scores(short, job.training.classes, y, responses)
@@ -300,12 +279,6 @@ def _score(trials: Trials, job: PathJob, responses: Array, held_out: bool) -> No
             params = trials.params_of(trials.folds[job.fold][held_out])
             scores |= trials.scorers(machine, X, labels, params, left)
         setattr(result, "test_scores" if held_out else "train_scores", scores)
-
-
-def _training_rows(job: PathJob, trials: Trials) -> Index:
-    """Where the training rows of the job's fold stand among its rows; those without a weight too."""
-    train = trials.index[job.fold][0]
-    return train if job.recipe.steps is None else np.arange(train.size)
 
 
 def _do(trials: Trials, job: PathJob, matrices: KernelMatrices) -> bool:
@@ -328,9 +301,6 @@ def _do(trials: Trials, job: PathJob, matrices: KernelMatrices) -> bool:
     return True
 
 
-# --- all of them ---
-
-
 def share(trials: Trials, cache_size: float, workers: Workers, done: Callable[[int], None]) -> set[tuple[int, int]]:
     """Do the trials that share work, and return which (candidate, fold) were done.
 
@@ -342,19 +312,20 @@ def share(trials: Trials, cache_size: float, workers: Workers, done: Callable[[i
         return set()
     jobs, slots = _affordable(_jobs(trials, recipes), cache_size)
     matrices, at_once = KernelMatrices(job.matrix for job in jobs), Semaphore(max(slots, 1))
-    finished: list[PathJob] = []
+    finished = set[tuple[int, int]]()
 
     def task(place: int) -> None:
+        job = jobs[place]
         with at_once:
-            if not _do(trials, jobs[place], matrices):
+            if not _do(trials, job, matrices):
                 return
-        finished.append(jobs[place])
-        done(len(jobs[place].recipe.candidates))
+        finished.update((candidate.number, job.fold) for candidate in job.recipe.candidates)
+        done(len(job.recipe.candidates))
 
     if any(job.rows.held_on_device for job in jobs):
         workers = Workers(1)  # a device does one job at a time, and so holds one matrix
     workers.each(task, range(len(jobs)))
-    return {(candidate.number, job.fold) for job in finished for candidate in job.recipe.candidates}
+    return finished
 
 
 def _only_weights(trials: Trials) -> bool:

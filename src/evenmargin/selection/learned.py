@@ -1,14 +1,11 @@
 """Sample weights that are searched for: fit with many, keep the best on other rows, perturb it, go on.
 
-The closing idea of Filippo Portera, "A Generalized Weighted Loss for SVC and MLP",
-for any estimator whose `fit` takes `sample_weight`. From the best weights w so far
-come
+From the best weights w so far come
 
     w'_i ∝ w_i · exp(spread · ε_i),   ε_i ~ N(0, 1),
 
-each scaled to a mean of 1. The best of a round are in the next one, so that the
-score never falls, and round 0 holds equal weights, so that it starts no lower than
-the plain estimator.
+each scaled to a mean of 1. The best of a round are in the next one, so that the score never falls, and round 0 holds
+equal weights, so that it starts no lower than the plain estimator.
 """
 
 from __future__ import annotations
@@ -37,6 +34,7 @@ from .._input.checks import (
     fit_context,
     safe_split,
     seed_from,
+    store_parameters,
     validate_parameters,
     weight_name,
 )
@@ -47,22 +45,15 @@ from .._util.typing import Array, Index, MatrixLike, VectorLike
 from ..density import DensityWeights
 from ..sampling import hold_out
 
-__all__ = ["LearnedWeights"]
-
 Fold = tuple[Index, Index]
 
 
 def _if_estimator_has(name: str) -> Any:
     """Decorate a method that is there only if the estimator has it, which otherwise says so itself."""
-
-    def check(search: LearnedWeights) -> bool:
-        getattr(getattr(search, "estimator_", search.estimator), name)
-        return True
-
-    return available_if(check)
+    return available_if(lambda search: bool(getattr(getattr(search, "estimator_", search.estimator), name)))
 
 
-def _delegated(name: str, summary: str, shape: str) -> Any:
+def _delegated(name: str) -> Any:
     """A method that asks the fitted estimator."""
 
     def method(self: LearnedWeights, X: MatrixLike) -> Any:
@@ -70,7 +61,7 @@ def _delegated(name: str, summary: str, shape: str) -> Any:
         return getattr(self.estimator_, name)(X)
 
     method.__name__, method.__qualname__ = name, f"LearnedWeights.{name}"
-    method.__doc__ = f"""{summary}
+    method.__doc__ = f"""`{name}` of the fitted estimator.
 
         Parameters
         ----------
@@ -78,7 +69,7 @@ def _delegated(name: str, summary: str, shape: str) -> Any:
 
         Returns
         -------
-        ndarray of shape {shape}
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
     return _if_estimator_has(name)(method)
 
@@ -87,12 +78,11 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
     """Any estimator, fitted with sample weights that were searched for on held-out rows.
 
     Fits the estimator with a population of random weights, keeps the best by the
-    score of rows that were held out, perturbs it, and repeats.
+    score of the held-out rows, perturbs it, and repeats.
 
-    The score is the best of `population + rounds · (population − 1)` tries on the same
-    held-out rows, so `best_score_` is optimistic, and the more so the fewer these
-    are. It says nothing of other rows: judge the result on rows that `fit` has
-    not seen, and against `estimator` alone. It pays where the held-out rows can be
+    `best_score_` is the best of `population + rounds · (population − 1)` tries on the
+    same rows, and so optimistic, the more so the fewer these are: judge the result on
+    other rows, and against `estimator` alone. It pays where the held-out rows can be
     trusted more than the others (name them by `cv`), such as checked labels among
     many unchecked ones. Where they are as noisy, weights fit their noise, and the
     plain estimator may well be better.
@@ -101,8 +91,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
     ----------
     estimator : estimator
         A classifier or regressor whose `fit` takes `sample_weight`, or a Pipeline
-        that ends in one. Where its random_state is None, all its fits get one and
-        the same number, so that scores differ by the weights only.
+        that ends in one. Where its random_state is None, all its fits get the same.
     population : int, default=8
         Weights in a round, the best so far among them.
     rounds : int, default=10
@@ -110,31 +99,30 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
     spread : float, default=0.5
         Standard deviation of the logarithm of the factors.
     start : "ones", a scheme's name or number, or DensityWeights, default="ones"
-        What the first round perturbs. Densities are taken of the rows as given.
+        What the first round perturbs.
     validation_fraction : float, default=0.2
         Rows to hold out, of each class for a classifier; not used with `cv`.
     cv : None, int, splitter or iterable, default=None
-        Folds: weights are scored by the mean over them, every row is trained on
-        and has a weight, and a fit is needed for each fold.
+        Folds: weights are scored by the mean over them, every row has a weight, and
+        a fit is needed for each fold.
     scoring : str, callable or None, default=None
-        What is to be large; None is the estimator's own `score`. The accuracy of
-        few rows hardly changes with weights: "neg_log_loss" or "roc_auc" see more.
-        It is given `sample_weight` where `fit` is.
+        None is the estimator's own `score`. The accuracy of few rows hardly changes
+        with weights: "neg_log_loss" or "roc_auc" see more. It is given `sample_weight`
+        where `fit` is.
     n_jobs : int or None, default=None
-        Fits at a time; one, where the estimator runs on a GPU. The result does not depend
-        on it.
+        Fits at a time; one on a GPU. The result does not depend on it.
     random_state : int, RandomState or None, default=None
     refit : bool, default=True
-        Fit the best weights again with all rows, where held-out rows get a weight
-        of 1, the mean. False keeps the estimator that the score belongs to.
+        Fit again with all rows, held-out ones at a weight of 1. False keeps the
+        estimator that the score belongs to.
     verbose : int, default=0
         1 shows a progress bar.
 
     Attributes
     ----------
     weights_ : ndarray of shape (n_samples,)
-        The best weights, of mean 1 over the rows trained on; 1 for rows that were
-        held out or have a sample weight of 0. They multiply `sample_weight`.
+        The best weights, factors of `sample_weight`: of mean 1 over the rows trained
+        on, and 1 for rows held out or of sample weight 0.
     estimator_ : estimator
         Fitted.
     best_score_ : float
@@ -150,8 +138,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
 
     Notes
     -----
-    X may be a tensor where the estimator takes one; what it predicts is handed on as it
-    is. Weights are searched for on the CPU, and `weights_` is a NumPy array.
+    X may be a tensor where the estimator takes one. `weights_` is a NumPy array.
 
     References
     ----------
@@ -167,12 +154,6 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
     >>> search.best_score_ >= search.plain_score_
     True
     """
-
-    weights_: Array
-    estimator_: Any
-    best_score_: float
-    plain_score_: float
-    history_: list[dict[str, Any]]
 
     _parameter_constraints: dict[str, list[Any]] = {
         "estimator": [BaseEstimator],
@@ -205,18 +186,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         refit: bool = True,
         verbose: int = 0,
     ) -> None:
-        self.estimator = estimator
-        self.population = population
-        self.rounds = rounds
-        self.spread = spread
-        self.start = start
-        self.validation_fraction = validation_fraction
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.refit = refit
-        self.verbose = verbose
+        store_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> LearnedWeights:
@@ -253,14 +223,10 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         self.estimator_ = trial.fit(np.flatnonzero(weight > 0), self.weights_) if self.refit else fitted
         return self
 
-    predict = _delegated("predict", "The estimator's predictions.", "(n_samples,)")
-    predict_proba = _delegated("predict_proba", "The estimator's probabilities.", "(n_samples, n_classes)")
-    predict_log_proba = _delegated(
-        "predict_log_proba", "The logarithms of the estimator's probabilities.", "(n_samples, n_classes)"
-    )
-    decision_function = _delegated(
-        "decision_function", "The estimator's scores.", "(n_samples,) or (n_samples, n_classes)"
-    )
+    predict = _delegated("predict")
+    predict_proba = _delegated("predict_proba")
+    predict_log_proba = _delegated("predict_log_proba")
+    decision_function = _delegated("decision_function")
 
     @_if_estimator_has("score")
     def score(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> float:
@@ -280,14 +246,9 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         params = {} if sample_weight is None else {"sample_weight": sample_weight}
         return float(self.estimator_.score(X, y, **params))
 
-    classes_ = property(lambda self: self._of_fitted("classes_"))
-    n_features_in_ = property(lambda self: self._of_fitted("n_features_in_"))
-    feature_names_in_ = property(lambda self: self._of_fitted("feature_names_in_"))
-
-    def _of_fitted(self, name: str) -> Any:
-        if "estimator_" not in self.__dict__:
-            raise AttributeError(f"{type(self).__name__} has no {name} before fit.")
-        return getattr(self.estimator_, name)
+    classes_ = property(lambda self: self.estimator_.classes_)
+    n_features_in_ = property(lambda self: self.estimator_.n_features_in_)
+    feature_names_in_ = property(lambda self: self.estimator_.feature_names_in_)
 
     def __sklearn_tags__(self) -> Any:
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
@@ -337,47 +298,41 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
 
     def _search(self, trial: WeightTrial, rng: np.random.Generator) -> tuple[Array, Any]:
         learned = np.unique(np.concatenate([train for train, _ in trial.folds]))
-        start = self._start(trial, learned, rng)
-        count, best, fitted = int(self.population), np.ones(learned.size), None
-        score, history = -np.inf, []
+        best, fitted, score, history = np.ones(learned.size), None, -np.inf, list[dict[str, Any]]()
+        tried = [best, *self._start(trial, learned, rng)]
 
         def perturbed(around: Array) -> Array:
             steps = self.spread * rng.standard_normal(learned.size)
             found = around * np.exp(np.clip(steps - steps.max(), -700.0, 0.0))  # only ratios count
             return np.asarray(found / np.average(found, weights=trial.weight[learned]))
 
+        tried += [perturbed(tried[-1]) for _ in range(self.population - len(tried))]
         n_jobs = 1 if on_device(trial.estimator, trial.X) else self.n_jobs
         with Parallel(n_jobs=n_jobs) as parallel, progress_bars(bool(self.verbose)) as open_bar:
             report = open_bar("rounds")
-            for turn in range(int(self.rounds) + 1):
-                if turn == 0:
-                    tried = [best] if start is None else [best, start]
-                    around = best if start is None else start
-                    tried += [perturbed(around) for _ in range(count - len(tried))]
-                else:
-                    tried = [perturbed(best) for _ in range(count - 1)]
+            for turn in range(self.rounds + 1):
+                if turn > 0:
+                    tried = [perturbed(best) for _ in range(self.population - 1)]
                 found = parallel(delayed(trial)(learned, candidate) for candidate in tried)
                 scores = np.array([value for value, _ in found])
                 top = int(np.argmax(np.where(np.isnan(scores), -np.inf, scores)))
                 improved = bool(scores[top] > score)
                 if improved:
                     score, best, fitted = float(scores[top]), tried[top], found[top][1]
-                if turn == 0:
-                    self.plain_score_ = float(scores[0])
                 history.append({"best_score": score, "scores": scores, "improved": improved})
                 if report is not None:
-                    report(turn + 1, int(self.rounds) + 1, f"score {score:.4g}")
+                    report(turn + 1, self.rounds + 1, f"score {score:.4g}")
         if not np.isfinite(score):
             raise ValueError("No weights had a finite score: check scoring, and the estimator on these rows.")
-        self.best_score_, self.history_ = score, history
+        self.best_score_, self.plain_score_, self.history_ = score, float(history[0]["scores"][0]), history
         weights = np.ones(trial.y.size)
         weights[learned] = best
         return weights, fitted
 
-    def _start(self, trial: WeightTrial, learned: Index, rng: np.random.Generator) -> Array | None:
-        """Density weights of the rows that weights are learned for, with a mean of 1; None for equal weights."""
+    def _start(self, trial: WeightTrial, learned: Index, rng: np.random.Generator) -> list[Array]:
+        """Density weights of the rows that weights are learned for, with a mean of 1; none for equal weights."""
         if isinstance(self.start, str) and self.start == "ones":
-            return None
+            return []
         if isinstance(self.start, bool):
             raise ValueError(f'start={self.start} is not an option: give "ones", or a scheme of DensityWeights.')
         rule = clone(self.start) if isinstance(self.start, DensityWeights) else DensityWeights(self.start)
@@ -388,7 +343,7 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
             raise ValueError(f"start={self.start!r} needs classes, and a regressor has none: choose another scheme.")
         X, y = safe_split(trial.estimator, trial.X, trial.y, learned)
         found = to_host(rule.fit_weights(X, y if is_classifier(self.estimator) else None, trial.weight[learned]))
-        return np.asarray(found / np.average(found, weights=trial.weight[learned]))
+        return [np.asarray(found / np.average(found, weights=trial.weight[learned]))]
 
 
 @dataclass(frozen=True)

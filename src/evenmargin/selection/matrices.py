@@ -22,8 +22,6 @@ from .._util.typing import Array, Floats, Index, MatrixLike
 from ..kernels import RBF, Kernel, Laplacian, centre_of, kernel_matrix, prepared, reach
 from ..solvers.price_paths import Square
 
-__all__ = ["FoldRows", "KernelMatrices", "MatrixKey", "joined", "row_sums"]
-
 
 class _SquaredDistance(RBF):
     """−γ‖a − b‖², for many γ to be made of."""
@@ -44,10 +42,7 @@ _DISTANCES: dict[Any, tuple[int, Any]] = {RBF: (64, _SquaredDistance(1.0)), Lapl
 
 
 class FoldRows:
-    """Rows that kernel matrices are made of, with their labels and weights.
-
-    All rows of a search, or those of one fold after its transformers.
-    """
+    """All rows of a search, or those of one fold after its transformers, with their labels and weights."""
 
     def __init__(self, X: MatrixLike, y: NDArray[Any], weight: Array) -> None:
         self.X, self.y, self.weight, self.n = X, y, weight, y.size
@@ -102,16 +97,16 @@ class FoldRows:
         return out
 
     def _whole(self, kernel: Kernel, out: Floats | None, workers: Workers) -> Any:
-        points = prepared(kernel, self.X, self.dtype, self._centre(kernel), budget=1 << 30)
+        points = self._points(kernel, budget=1 << 30)
         return kernel_matrix(kernel, points, points, out=out, workers=workers, compiled=True)
 
     def _square(self, kernel: Kernel, augmented: bool) -> Square:
-        points = prepared(kernel, self.X, self.dtype, self._centre(kernel))
+        points = self._points(kernel)
         K = products.block(kernel, points, points)
         return Square(K.add_(1.0) if augmented else K)
 
-    def _centre(self, kernel: Kernel) -> Any:
-        return self.centre if kernel.shift_invariant else None
+    def _points(self, kernel: Kernel, **options: int) -> Any:
+        return prepared(kernel, self.X, self.dtype, self.centre if kernel.shift_invariant else None, **options)
 
 
 class MatrixKey(NamedTuple):

@@ -11,8 +11,6 @@ from .._util.typing import MatrixLike, RandomState, VectorLike
 from ..papers import cost_sensitive_pegasos
 from ..stopping import AUCHalting, improvement_waits, waiting_time
 
-__all__ = ["pegasos_grid"]
-
 
 def pegasos_grid(
     X: MatrixLike,
@@ -27,9 +25,9 @@ def pegasos_grid(
 ) -> dict[str, list[Any]]:
     """The grid of the pegasos paper, for `papers.cost_sensitive_pegasos`: λ, the bias, and X.
 
-    X is the number of steps between two looks at ROC-AUC. The paper takes it from
-    the whole numbers in a confidence interval of the mean wait for an improvement
-    (`stopping.waiting_time`), with the waits seen in one run here.
+    X is the number of steps between two looks at ROC-AUC: the whole numbers in a
+    confidence interval of the mean wait for an improvement (`stopping.waiting_time`),
+    from the waits of one run here.
 
     Parameters
     ----------
@@ -38,9 +36,7 @@ def pegasos_grid(
     y : array-like of shape (n_samples,)
         Two classes.
     lam : sequence of float, default=(1e-4, …, 1e3)
-        λ.
     b : sequence of float, default=ten points in [−2, 2]
-        The bias.
     every : sequence of int or None, default=None
         X. None: from the waits.
     most : int or None, default=None
@@ -48,7 +44,6 @@ def pegasos_grid(
     T : int, default=1000
         Steps of the run.
     random_state : int, RandomState or None, default=None
-        Of the run.
 
     Returns
     -------

@@ -24,8 +24,6 @@ from ..solvers import SMO
 from ..zsvm import ZAdjustedClassifier, check_choices, machine_to_adjust
 from .trials import Trials
 
-__all__ = ["PathCandidate", "Recipe", "find_recipes"]
-
 # Parameters of ZAdjustedClassifier that leave its machine as it is.
 _ADJUSTMENTS = ("method", "metric", "search", "place", "z_max")
 
@@ -41,49 +39,38 @@ class PathCandidate(NamedTuple):
 
 @dataclass
 class Recipe:
-    """Candidates that one path serves.
+    """Candidates that one path serves."""
 
-    machine : with the recipe's parameters, but for C and alpha
-    kernel : its kernel, before a gamma given in words is a number
-    steps : the transformers before it
-    transform : their parameters, as a key
-    densities : what density weights are made of, as a key
-    costs : what the costs of rows are made of, as a key
-    adjusted : the classifier around the machine
-    """
-
-    machine: KernelSVM
-    kernel: Kernel
-    steps: Pipeline | None
-    transform: Hashable
-    densities: Hashable
-    costs: Hashable
-    adjusted: ZAdjustedClassifier | None
+    machine: KernelSVM  # with the recipe's parameters, but for C and alpha
+    kernel: Kernel  # before a gamma given in words is a number
+    steps: Pipeline | None  # the transformers before the machine
+    transform: Hashable  # their parameters, as a key
+    densities: Hashable  # what density weights are made of, as a key
+    costs: Hashable  # what the costs of rows are made of, as a key
     candidates: list[PathCandidate] = field(default_factory=list)
 
 
 class Anatomy(NamedTuple):
-    """The prefix of the machine's parameters, whether it is adjusted, the pipeline around it, and the machine."""
+    """The prefix of the machine's parameters, the classifier and the pipeline around it, and the machine."""
 
     prefix: str
-    adjusted: bool
+    adjuster: ZAdjustedClassifier | None
     pipeline: Pipeline | None
     machine: KernelSVM
 
 
 def _anatomy(estimator: BaseEstimator) -> Anatomy | None:
-    prefix, pipeline = "", None
-    adjusted = type(estimator) is ZAdjustedClassifier
-    if adjusted:
+    prefix, adjuster, pipeline = "", None, None
+    if type(estimator) is ZAdjustedClassifier:
         if estimator.cv is not None:
             return None
-        prefix, estimator = "estimator__", machine_to_adjust(estimator)
+        prefix, adjuster, estimator = "estimator__", estimator, machine_to_adjust(estimator)
     if type(estimator) is Pipeline:
         if not estimator.steps or getattr(estimator, "transform_input", None):
             return None
         pipeline, (name, estimator) = estimator, estimator.steps[-1]
         prefix += f"{name}__"
-    return Anatomy(prefix, adjusted, pipeline, estimator) if type(estimator) is KernelSVM else None
+    return Anatomy(prefix, adjuster, pipeline, estimator) if type(estimator) is KernelSVM else None
 
 
 def find_recipes(trials: Trials) -> list[Recipe]:
@@ -93,7 +80,7 @@ def find_recipes(trials: Trials) -> list[Recipe]:
         for params in trials.candidates:  # an unknown parameter is an error, not a fit that failed
             trials.made(params)
         return []
-    own = {base.prefix + "C", base.prefix + "alpha", *(_ADJUSTMENTS if base.adjusted else ())}
+    own = {base.prefix + "C", base.prefix + "alpha", *(_ADJUSTMENTS if base.adjuster else ())}
     recipes: dict[Hashable, Recipe | None] = {}
     for number, params in enumerate(trials.candidates):
         common = {name: value for name, value in params.items() if name not in own}
@@ -111,13 +98,13 @@ def find_recipes(trials: Trials) -> list[Recipe]:
 
 def _recipe(estimator: BaseEstimator, base: Anatomy, key: tuple[tuple[str, int], ...]) -> Recipe | None:
     found = _anatomy(estimator)
-    if found is None or (found.prefix, found.adjusted) != (base.prefix, base.adjusted):
+    if found is None or found.prefix != base.prefix:
         return None
     machine, steps = found.machine, None if found.pipeline is None else found.pipeline[:-1]
     try:
         validate_parameters(machine)
         kernel = get_kernel(machine.kernel, machine.gamma, machine.degree, machine.coef0)
-        if not _is_known(machine, kernel) or (base.adjusted and machine.intercept == "augmented"):
+        if not _is_known(machine, kernel) or (found.adjuster and machine.intercept == "augmented"):
             return None
     except (ValueError, TypeError):
         return None
@@ -125,8 +112,7 @@ def _recipe(estimator: BaseEstimator, base: Anatomy, key: tuple[tuple[str, int],
     density = machine.density.get_params() if isinstance(machine.density, DensityWeights) else machine.density
     densities = repr((density, machine.random_state))
     costs = densities, repr(machine.class_weight)
-    adjusted = estimator if base.adjusted else None
-    return Recipe(machine, kernel, steps or None, transform, densities, costs, adjusted)
+    return Recipe(machine, kernel, steps or None, transform, densities, costs)
 
 
 def _is_known(machine: KernelSVM, kernel: Kernel) -> bool:
@@ -144,11 +130,9 @@ def _candidate(number: int, estimator: BaseEstimator) -> PathCandidate:
     found = _anatomy(estimator)
     if found is None:
         raise TypeError(estimator)
-    validate_parameters(found.machine)
-    if found.adjusted:
-        validate_parameters(estimator)
-        check_choices(estimator, found.machine)
-    C, alpha = found.machine.C, found.machine.alpha
-    return PathCandidate(
-        number, float(C), None if alpha is None else float(alpha), estimator if found.adjusted else None
-    )
+    machine, adjuster = found.machine, found.adjuster
+    validate_parameters(machine)
+    if adjuster is not None:
+        validate_parameters(adjuster)
+        check_choices(adjuster, machine)
+    return PathCandidate(number, float(machine.C), None if machine.alpha is None else float(machine.alpha), adjuster)

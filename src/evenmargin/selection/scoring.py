@@ -1,9 +1,8 @@
 """The scorers of a search: whatever `GridSearchCV` takes, and the usual ones for many machines at once.
 
-A scikit-learn scorer spends most of its time on checking its input. For a name in
-`QUICK` the same number is computed from the scores of a whole path of machines.
-Where a metric is not defined (no row predicted positive, one class only), that is
-left to the scorer itself, whose warnings and conventions then hold.
+A scikit-learn scorer spends most of its time on checking its input. For a name in `QUICK` the same number is computed
+from the scores of a whole path of machines. Where a metric is not defined (no row predicted positive, one class only),
+that is left to the scorer itself, whose warnings and conventions then hold.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ from sklearn.metrics import check_scoring
 from .._util.typing import Array, Mask, MatrixLike, VectorLike
 from ..metrics import BalancedAccuracy, FBeta, Metric, precision, recall
 
-__all__ = ["QUICK", "Scorers", "is_own_function", "quick_scores"]
-
 
 class Scorers:
     """One scorer or several, by name; a single one is called "score". The parameters are those of the search."""
@@ -40,15 +37,6 @@ class Scorers:
         self.names = {name: _name(given) for name, given in named.items()}
         self.own = any(map(is_own_function, named.values()))
         self.scorers = {name: check_scoring(estimator, given) for name, given in named.items()}
-
-    @property
-    def kept(self) -> Any:
-        """The attribute `scorer_` of the search."""
-        return self.scorers if self.multiple else self.scorers["score"]
-
-    def taking_weights(self) -> list[str]:
-        """The scorers that take sample_weight, where this version of scikit-learn's own searches hand it on."""
-        return [name for name, scorer in self.scorers.items() if _takes_weight(scorer)]
 
     def __call__(
         self,
@@ -88,7 +76,8 @@ def _name(given: object) -> str | None:
     return given if isinstance(given, str) else None
 
 
-def _takes_weight(scorer: Callable[..., Any]) -> bool:
+def takes_weight(scorer: Callable[..., Any]) -> bool:
+    """Whether this version of scikit-learn's own searches hand sample_weight on to the scorer."""
     if hasattr(scorer, "_accept_sample_weight"):
         return bool(scorer._accept_sample_weight())
     return not hasattr(scorer, "_score_func") and "sample_weight" in signature(scorer).parameters
@@ -100,9 +89,6 @@ def _number(value: Any, name: str) -> float:
     if not isinstance(value, Number):
         raise ValueError(f"scoring: {name!r} must return a number, and it returned {value!r} ({type(value).__name__}).")
     return float(value)  # type: ignore[arg-type]  # whatever is a Number here has __float__
-
-
-# --- many machines at once ---
 
 
 def quick_scores(name: str | None, classes: NDArray[Any], y: NDArray[Any], scores: Array) -> Array:
@@ -138,35 +124,31 @@ def _from_counts(metric: Metric) -> Callable[[Mask, Array], Array]:
     return scores_of
 
 
-def _roc_auc(positive: Mask, scores: Array) -> Array:
+def _from_curve(metric: Callable[[Array, Array], float]) -> Callable[[Mask, Array], Array]:
+    """A metric of true and false positives for a threshold at each distinct score, from the highest down."""
+
+    def of_one(positive: Mask, scores: Array) -> float:
+        order = np.argsort(scores, kind="stable")[::-1]
+        ends = np.append(np.flatnonzero(np.diff(scores[order])), scores.size - 1)
+        tp = np.cumsum(positive[order], dtype=np.float64)[ends]
+        return metric(tp, 1.0 + ends - tp)
+
+    return lambda positive, scores: np.array([of_one(positive, each) for each in scores])
+
+
+def _roc_auc(tp: Array, fp: Array) -> float:
     """The area under the curve by trapezoids, its straight stretches taken as one: the scorer's own rounding."""
-    found = np.full(scores.shape[0], np.nan)
-    for place, each in enumerate(scores):
-        tp, fp = _curve(positive, each)
-        if tp.size > 2:
-            corner = np.concatenate([[True], (np.diff(fp, 2) != 0) | (np.diff(tp, 2) != 0), [True]])
-            tp, fp = tp[corner], fp[corner]
-        tpr, fpr = np.concatenate([[0.0], tp]) / tp[-1], np.concatenate([[0.0], fp]) / fp[-1]
-        found[place] = (np.diff(fpr) * (tpr[1:] + tpr[:-1]) / 2.0).sum()
-    return found
+    if tp.size > 2:
+        corner = np.concatenate([[True], (np.diff(fp, 2) != 0) | (np.diff(tp, 2) != 0), [True]])
+        tp, fp = tp[corner], fp[corner]
+    tpr, fpr = np.concatenate([[0.0], tp]) / tp[-1], np.concatenate([[0.0], fp]) / fp[-1]
+    return float((np.diff(fpr) * (tpr[1:] + tpr[:-1]) / 2.0).sum())
 
 
-def _average_precision(positive: Mask, scores: Array) -> Array:
+def _average_precision(tp: Array, fp: Array) -> float:
     """Σ (R_k − R_{k−1}) P_k over the distinct scores, summed from the lowest up as the scorer does."""
-    found = np.full(scores.shape[0], np.nan)
-    for place, each in enumerate(scores):
-        tp, fp = _curve(positive, each)
-        recall = np.concatenate([(tp / tp[-1])[::-1], [0.0]])
-        found[place] = -np.sum(np.diff(recall) * (tp / (tp + fp))[::-1])
-    return found
-
-
-def _curve(positive: Mask, scores: Array) -> tuple[Array, Array]:
-    """True and false positives for a threshold at each distinct score, from the highest down."""
-    order = np.argsort(scores, kind="stable")[::-1]
-    ends = np.append(np.flatnonzero(np.diff(scores[order])), scores.size - 1)
-    tp = np.cumsum(positive[order], dtype=np.float64)[ends]
-    return tp, 1.0 + ends - tp
+    recall = np.concatenate([(tp / tp[-1])[::-1], [0.0]])
+    return float(-np.sum(np.diff(recall) * (tp / (tp + fp))[::-1]))
 
 
 QUICK: dict[str, Callable[[Mask, Array], Array]] = {
@@ -175,6 +157,6 @@ QUICK: dict[str, Callable[[Mask, Array], Array]] = {
     "f1": _from_counts(FBeta(1.0)),
     "precision": _from_counts(precision),
     "recall": _from_counts(recall),
-    "roc_auc": _roc_auc,
-    "average_precision": _average_precision,
+    "roc_auc": _from_curve(_roc_auc),
+    "average_precision": _from_curve(_average_precision),
 }

@@ -1,9 +1,7 @@
-"""Searches that share work: one kernel matrix for many machines.
+"""Searches that share work.
 
-`GridSearchCV` fits every candidate from nothing. Machines with the same kernel
-have the same kernel matrix, whatever their C, costs and fold, and one of them is
-a good start for the next. `SharedGridSearch` gives the same numbers from one
-matrix for each kernel.
+`GridSearchCV` fits every candidate from nothing. But machines with the same kernel have the same kernel matrix,
+whatever their C, costs and fold, and one of them is a good start for the next.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import indexable
 
 from .._device.arrays import is_tensor, to_host
-from .._input.checks import Interval, check_method_params, fit_context
+from .._input.checks import Interval, check_method_params, fit_context, store_parameters
 from .._input.collections import refuse_dask
 from .._input.entry import on_device
 from .._tables.frames import FramesTravel
@@ -37,24 +35,20 @@ from .._util.progress import progress_bars
 from .._util.threads import Workers, count_threads
 from .._util.typing import MatrixLike, VectorLike
 from .jobs import share
-from .scoring import Scorers, is_own_function
+from .scoring import Scorers, is_own_function, takes_weight
 from .trials import OnHost, Trials
-
-__all__ = ["SharedGridSearch"]
 
 
 class SharedGridSearch(FramesTravel, GridSearchCV):  # type: ignore[misc]  # scikit-learn has no types
     """`GridSearchCV`, with the work that candidates have in common done once.
 
-    It gives the same numbers for the same folds. `KernelSVM` with the hinge or the squared hinge
-    and its exact solver shares work: alone,
-    as the last step of a `Pipeline`, and inside a `ZAdjustedClassifier` with
-    cv=None. Transformers are fitted once for each fold and setting. There is one
-    kernel matrix for each kernel, folds are parts of it, machines of growing C start
-    from one another, and z or thresholds are chosen from the scores of one machine.
-    Where the machine has a device, or X is a CUDA tensor, X is put there once and
-    kernel matrices are computed there.
-    Other estimators, losses and solvers are fitted one by one, in threads.
+    It gives the same numbers for the same folds. `KernelSVM` with the hinge or the
+    squared hinge and its exact solver shares work: alone, as the last step of a
+    `Pipeline`, and inside a `ZAdjustedClassifier` with cv=None. Transformers are fitted
+    once for each fold and setting. There is one matrix for each kernel, folds are parts
+    of it, machines of growing C start from one another, and z or thresholds are chosen
+    from the scores of one machine. On a device, or with X a CUDA tensor, all of this is
+    computed there. Other estimators, losses and solvers are fitted one by one, in threads.
 
     Parameters
     ----------
@@ -66,14 +60,13 @@ class SharedGridSearch(FramesTravel, GridSearchCV):  # type: ignore[misc]  # sci
         As in GridSearchCV.
     n_jobs : int or None, default=None
         Threads; None or −1 takes all cores, or OMP_NUM_THREADS. The answer does
-        not depend on it. A device does one fit at a time.
+        not depend on it.
     verbose : int, default=0
         1 shows a progress bar.
     cache_size : float, default=1000.0
         Megabytes that kernel matrices may take: n² numbers of 4 bytes, of 8 where
-        folds have up to 2 048 training rows, once or twice. Candidates that
-        need more are fitted one by one. On a device one matrix may take six
-        tenths of the free memory there.
+        folds have up to 2 048 training rows, once or twice; on a device one matrix may
+        take six tenths of its free memory. Candidates that need more are fitted one by one.
 
     Attributes
     ----------
@@ -107,14 +100,6 @@ classes_, n_features_in_, feature_names_in_
     True
     """
 
-    cv_results_: pd.DataFrame
-    best_index_: int
-    best_params_: dict[str, Any]
-    best_score_: float
-    best_estimator_: Any
-    shares_work_: bool
-    n_shared_: int
-
     _parameter_constraints: dict[str, list[Any]] = {
         **GridSearchCV._parameter_constraints,
         "cache_size": [Interval(Real, 0, None, closed="left")],
@@ -134,18 +119,7 @@ classes_, n_features_in_, feature_names_in_
         return_train_score: bool = False,
         cache_size: float = 1000.0,
     ) -> None:
-        super().__init__(
-            estimator,
-            param_grid,
-            scoring=scoring,
-            n_jobs=n_jobs,
-            refit=refit,
-            cv=cv,
-            verbose=verbose,
-            error_score=error_score,
-            return_train_score=return_train_score,
-        )
-        self.cache_size = cache_size
+        store_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: MatrixLike, y: VectorLike = None, **params: Any) -> SharedGridSearch:
@@ -157,8 +131,7 @@ classes_, n_features_in_, feature_names_in_
             As the estimator takes it.
         y : array-like of shape (n_samples,), default=None
         **params : dict
-            `groups` goes to the splitter. All else goes to the estimator's `fit`,
-            cut to the rows of each fold where it has one entry for each row:
+            `groups` goes to the splitter, all else to the estimator's `fit`:
             `sample_weight`, or `kernelsvm__sample_weight` in a pipeline. As in
             GridSearchCV of scikit-learn 1.9 and later, `sample_weight` goes to
             scorers that take it, too. With metadata routing enabled, all go
@@ -180,7 +153,7 @@ classes_, n_features_in_, feature_names_in_
         if scorers.open and self.multimetric_:
             self._check_refit_for_multimetric(metrics)
         self.cv_results_ = self._table(trials)
-        self.scorer_ = scorers.kept
+        self.scorer_ = scorers.scorers if scorers.multiple else scorers.scorers["score"]
         self._choose(trials)
         return self
 
@@ -247,7 +220,7 @@ classes_, n_features_in_, feature_names_in_
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             results = [vars(result) for result in trials.results.values()]
-            table = self._format_results(trials.candidates, len(trials.folds), results)
+            table = self._format_results(trials.candidates, self.n_splits_, results)
         for each in caught:
             warnings.warn(each.message, stacklevel=4)
         return pd.DataFrame(table)
@@ -269,19 +242,19 @@ classes_, n_features_in_, feature_names_in_
 
     def _choose(self, trials: Trials) -> None:
         """Choose the best candidate, and fit it to all rows."""
-        for stale in ("best_index_", "best_params_", "best_score_", "best_estimator_", "refit_time_"):
+        best = ("best_index_", "best_params_", "best_score_", "best_estimator_", "refit_time_")
+        for stale in (*best, "feature_names_in_"):
             self.__dict__.pop(stale, None)
-        self.__dict__.pop("feature_names_in_", None)
         if self.multimetric_ and not self.refit:
             return
         results = self.cv_results_
         if callable(self.refit):
-            best: Any = self.refit(results)
-            if not isinstance(best, Integral) or not 0 <= int(best) < len(results):
+            index: Any = self.refit(results)
+            if not isinstance(index, Integral) or not 0 <= int(index) < len(results):
                 raise ValueError(
-                    f"refit returned {best!r}: it must return the index of a candidate, from 0 to {len(results) - 1}."
+                    f"refit returned {index!r}: it must return the index of a candidate, from 0 to {len(results) - 1}."
                 )
-            self.best_index_ = int(best)
+            self.best_index_ = int(index)
         else:
             metric = self.refit if self.multimetric_ else "score"
             self.best_index_ = int(results[f"rank_test_{metric}"].to_numpy().argmin())
@@ -300,10 +273,9 @@ classes_, n_features_in_, feature_names_in_
     def _check_refit_for_multimetric(self, names: Iterable[str]) -> None:
         if self.refit is False or callable(self.refit) or (isinstance(self.refit, str) and self.refit in names):
             return
-        known = ", ".join(map(repr, names))
         raise ValueError(
-            f"With several metrics refit must name the one that counts, of {known}, or be False or a callable; "
-            f"it is {self.refit!r}."
+            f"With several metrics refit must name the one that counts, of {', '.join(map(repr, names))}, or be False "
+            f"or a callable; it is {self.refit!r}."
         )
 
     def _route(self, params: dict[str, Any], scorers: Scorers) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -316,7 +288,7 @@ classes_, n_features_in_, feature_names_in_
         weight = params.get("sample_weight")
         if weight is None:
             return params, {"groups": groups}, {}
-        taking = scorers.taking_weights()
+        taking = [name for name, scorer in scorers.scorers.items() if takes_weight(scorer)]
         if len(taking) < len(scorers.scorers):
             others = ", ".join(repr(name) for name in scorers.scorers if name not in taking)
             warnings.warn(

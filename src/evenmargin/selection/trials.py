@@ -17,8 +17,6 @@ from .._input.checks import check_method_params, safe_split
 from .._util.typing import Index
 from .scoring import Scorers
 
-__all__ = ["OnHost", "TrialResult", "Trials"]
-
 
 @dataclass
 class TrialResult:
@@ -56,27 +54,17 @@ class OnHost:
 
 @dataclass
 class Trials:
-    """Candidates and folds, with all that their fits and scores need.
-
-    estimator : estimator, not fitted
-    candidates : list of parameter settings
-    X, y : as the user gave them
-    folds : list of (training rows, held-out rows)
-    fit_params : for the estimator's `fit`, of all rows
-    score_params : for each scorer by its name
-    with_train : whether the training rows are scored too
-    results : by (candidate, fold)
-    """
+    """Candidates and folds, with all that their fits and scores need, and the results by (candidate, fold)."""
 
     estimator: BaseEstimator
     candidates: list[dict[str, Any]]
-    X: Any
+    X: Any  # as the user gave it, like y
     y: Any
-    folds: list[tuple[Any, Any]]
-    fit_params: dict[str, Any]
-    score_params: Mapping[str, dict[str, Any]]
+    folds: list[tuple[Any, Any]]  # training rows, held-out rows
+    fit_params: dict[str, Any]  # of all rows
+    score_params: Mapping[str, dict[str, Any]]  # for each scorer by its name
     scorers: Scorers
-    with_train: bool = False
+    with_train: bool = False  # whether the training rows are scored too
 
     def __post_init__(self) -> None:
         places = [(candidate, fold) for candidate in range(len(self.candidates)) for fold in range(len(self.folds))]
