@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 
 from .._util.typing import Array, Mask, MatrixLike
 from ..operating.responses import own_threshold, respond
-from ._axes import Style, check_matplotlib, get_axes
+from .axes import Style, check_matplotlib, get_axes
 
 if TYPE_CHECKING:
     from typing import Self
@@ -74,14 +74,12 @@ class ScoreDisplay:
     _artist: ClassVar[str] = "For the curve, as in matplotlib's `plot`."
     _estimator: ClassVar[str] = "fitted classifier"
     _is_curve: ClassVar[bool] = True  # named in the legend, after the estimator if it has no other name
-    _shares_axes: ClassVar[bool] = True
     _name_text: ClassVar[str] = "For the legend."
     _scores: ClassVar[dict[str, Option]] = {
         "y_score": Option(REQUIRED, ROWS, "Higher for the positive class; rows above a threshold are positive.")
     }
     _parts: ClassVar[dict[str, Option]] = {}  # more scores, by keyword
-    _own: ClassVar[dict[str, Option]] = {}  # for `_source` only
-    _asked: ClassVar[dict[str, Option]] = {"response_method": _METHOD, "pos_label": _LABEL}  # for `_source`, too
+    _asked: ClassVar[dict[str, Option]] = {"response_method": _METHOD, "pos_label": _LABEL}  # for `_source`
     _options: ClassVar[dict[str, Option]] = {}  # for `_compute`
     _plot_options: ClassVar[dict[str, Option]] = {}  # for `_draw`
 
@@ -137,7 +135,7 @@ class ScoreDisplay:
 
         name = given["name"]
         if "estimator" in given:
-            source = cls._source(given["estimator"], given["X"], **some([*cls._own, *cls._asked]))
+            source = cls._source(given["estimator"], given["X"], **some(cls._asked))
             if name is None and cls._is_curve:
                 name = type(given["estimator"]).__name__
         else:
@@ -164,7 +162,7 @@ def _parameters(cls: type[ScoreDisplay], name: str) -> dict[str, Option]:
     """The parameters of a method, in order."""
     text = cls._name_text
     if name == "plot":
-        ax = _AX._replace(text=_AX.text + " Several displays may share them." * cls._shares_axes)
+        ax = _AX._replace(text=_AX.text + " Several displays may share them." * cls._is_curve)
         return {"ax": ax, "name": Option(None, "str", f"{text} `self.name` if None."), **cls._plot_options}
     if name == "from_predictions":
         first = {"y_true": Option(REQUIRED, ROWS), **cls._scores, **cls._parts, **cls._options}
@@ -174,7 +172,6 @@ def _parameters(cls: type[ScoreDisplay], name: str) -> dict[str, Option]:
             "estimator": Option(REQUIRED, cls._estimator),
             "X": Option(REQUIRED, "array-like or sparse matrix of shape (n_samples, n_features)"),
             "y": Option(REQUIRED, ROWS),
-            **cls._own,
         }
         for key, option in cls._options.items():
             first[key] = option if option.of_estimator is None else option._replace(default=option.of_estimator)

@@ -18,10 +18,9 @@ from .._input.checks import check_is_fitted
 from .._util.typing import Array, MatrixLike
 from ..operating.responses import before_and_after, unadjusted_threshold
 from ..zsvm import ZAdjustedClassifier, split_decision, unfrozen
-from ._axes import Style, has_label, legend_above, style
 from ._base import REQUIRED, ROWS, Option, ScoreDisplay, ScoredRows, ScoreSource
-from .colours import BLACK, NEGATIVE, POSITIVE
-from .ranges import typical_range
+from .axes import BLACK, NEGATIVE, POSITIVE, Style, has_label, legend_above, style
+from .binning import typical_range
 
 __all__ = ["BoundaryDistanceDisplay", "ScoreHistogramDisplay"]
 
@@ -75,8 +74,7 @@ class BoundaryDistanceDisplay(ScoreDisplay):
         "before": Option(REQUIRED, ROWS, "Scores with the boundary at 0, above it for the positive class."),
         "after": Option(REQUIRED, ROWS, "Such scores after the adjustment."),
     }
-    _asked = {}
-    _own = {
+    _asked = {
         "geometric": Option(
             None, "bool or None",
             "Whether to divide scores by the length of w, before and after the adjustment,\nso that they are distances "
@@ -235,7 +233,7 @@ class ScoreHistogramDisplay(ScoreDisplay):
 
     _subject = "the histograms"
     _artist = "For both histograms, as in matplotlib's `stairs`."
-    _is_curve, _shares_axes, _name_text = False, False, "Title of the legend."
+    _is_curve, _name_text = False, "Title of the legend."
     _options = {
         "bins": Option(30, "int"),
         "thresholds": Option(

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from scipy.sparse import issparse
 
 from .._util.typing import Array, Index, Mask
-from ..display.ranges import typical_range
+from ..display.binning import typical_range
 from ._charts import Frame, numbered_ticks, short
 from ._evidence import Evidence
 from ._influence import Influence

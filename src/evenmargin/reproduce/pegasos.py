@@ -213,22 +213,21 @@ def _high_less_low(curve: Curve) -> float:
 
 def _draw(settings: Settings, results: Results, figure: Figure) -> None:
     """A row for each set: learning curve, validation curves by bias and by λ."""
-    from ..display import LearningCurveDisplay, ValidationCurveDisplay
+    from ..display.axes import GREEN, GREY
 
     figure.set_size_inches(10.0, 2.3 * len(SETS))
     axes = figure.subplots(len(SETS), len(CURVES), sharey="row")
     for name, row in zip(SETS, axes, strict=True):
         for (key, label), ax in zip(CURVES.items(), row, strict=True):
             places, train, test = (np.array(values) for values in _curve(results, name, Form.PRINTED, key))
-            scores = {"train_scores": train, "test_scores": test, "score_name": "ROC-AUC"}
-            if key == "rows":
-                LearningCurveDisplay(train_sizes=places, **scores).plot(ax)
-            else:
-                ValidationCurveDisplay(param_name=label, param_range=places, **scores).plot(ax)
+            for words, scores, color in (("training", train, GREY), ("validation", test, GREEN)):
+                middle, spread = scores.mean(axis=1), scores.std(axis=1)
+                ax.plot(places, middle, "o-", markersize=3.5, color=color, label=words)
+                ax.fill_between(places, middle - spread, middle + spread, color=color, alpha=0.16, linewidth=0)
             mended = _curve(results, name, Form.REPAIRED, key)
             ax.plot(mended.places, np.mean(mended.test, axis=1), "--", color="black", label="validation, repaired form")
             ax.set(xlabel=label, ylabel=TITLES[name] if key == "rows" else "")
-            ax.get_legend().remove()
+            ax.set_xscale("log" if key == "lam" else "linear")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
 
 
