@@ -79,7 +79,7 @@ CONTRAST = """() => {
   }
   const lines = {
     'button, .prices input': ['borderTopColor'], '.guess, .axis, .interval, .curve, .steps, .cut': ['stroke'],
-    '.outline, .hatch, .ground': ['stroke'], '.swatch': ['borderTopColor'], '.point': ['fill'],
+    '.outline, .stripe, .ground': ['stroke'], '.swatch': ['borderTopColor'], '.point': ['fill'],
   };
   for (const [parts, [name]] of Object.entries(lines))
     for (const part of document.querySelectorAll(parts))

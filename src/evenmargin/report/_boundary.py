@@ -24,7 +24,7 @@ __all__ = ["boundary"]
 
 _CELLS = 60  # of the plane, in each direction
 _POINTS = {"pos": 60, "neg": 120}
-_HATCH = 4  # cells from one line to the next
+_HATCHES = {"after": 45, "before": -45}  # the angles of their stripes
 
 
 def boundary(evidence: Evidence, found: Influence | None, seed: int) -> dict[str, Any] | None:
@@ -149,27 +149,19 @@ def _plane_chart(
     frame.add("rect", class_="ground", x=frame.left, y=frame.top, width=width, height=height)
     across, up = ([short(scale(at)) for at in part] for scale, part in zip((frame.x, frame.y), edges, strict=True))
     for kind, mask in regions.items():
-        _draw_region(frame, kind, mask, across, up)
-    _draw_path(frame, "outline", _outline(list(regions.values()), across, up))
+        path = _covering(mask, across, up)
+        frame.add("path", class_=f"region {kind}", d=path)
+        if kind in _HATCHES:
+            frame.parts.append(
+                f'<pattern id="hatch-{kind}" width="9" height="9" patternUnits="userSpaceOnUse" '
+                f'patternTransform="rotate({_HATCHES[kind]})"><path class="stripe {kind}" d="M4.5 0V9"/></pattern>'
+            )
+            frame.add("path", class_=f"hatch {kind}", d=path, fill=f"url(#hatch-{kind})")
+    frame.add("path", class_="outline", d=_outline(list(regions.values()), across, up))
     _draw_points(frame, points)
     frame.x_axis(numbered_ticks(*frame.x_range, 5))
     frame.y_axis(numbered_ticks(*frame.y_range, 5), grid=False)
     return frame.svg()
-
-
-def _draw_region(frame: Frame, kind: str, mask: Mask, across: list[str], up: list[str]) -> None:
-    path = "".join(
-        f"M{across[left]} {up[above]}H{across[right]}V{up[below]}H{across[left]}z"
-        for below, above, left, right in _rectangles(mask)
-    )
-    _draw_path(frame, f"region {kind}", path)
-    if kind != "both":
-        _draw_path(frame, f"hatch {kind}", _hatch(mask, kind == "after", across, up))
-
-
-def _draw_path(frame: Frame, class_: str, path: str) -> None:
-    if path:
-        frame.add("path", class_=class_, d=path)
 
 
 def _draw_points(frame: Frame, points: dict[str, tuple[Array, Array]]) -> None:
@@ -192,17 +184,13 @@ def _runs(cells: Mask) -> list[tuple[int, int]]:
     return list(zip(ends[::2], ends[1::2], strict=True))
 
 
-def _rectangles(mask: Mask) -> list[tuple[int, int, int, int]]:
-    """Few rectangles (below, above, left, right) that cover the cells: runs in a row, joined with equal ones below."""
-    open_runs: dict[tuple[int, int], int] = {}
-    done: list[tuple[int, int, int, int]] = []
-    for k in range(mask.shape[0] + 1):
-        runs = set(_runs(mask[k])) if k < mask.shape[0] else set()
-        for run in [run for run in open_runs if run not in runs]:
-            done.append((open_runs.pop(run), k, *run))
-        for run in runs:
-            open_runs.setdefault(run, k)
-    return done
+def _covering(mask: Mask, across: list[str], up: list[str]) -> str:
+    """Rectangles that cover the cells, one for each run in a row."""
+    return "".join(
+        f"M{across[left]} {up[k + 1]}H{across[right]}V{up[k]}H{across[left]}z"
+        for k, cells in enumerate(mask)
+        for left, right in _runs(cells)
+    )
 
 
 def _outline(masks: list[Mask], across: list[str], up: list[str]) -> str:
@@ -213,16 +201,4 @@ def _outline(masks: list[Mask], across: list[str], up: list[str]) -> str:
         lines += [f"M{across[j]} {up[start]}V{up[end]}" for start, end in _runs(one != other)]
     for i, (one, other) in enumerate(pairwise(np.asarray(region)), start=1):
         lines += [f"M{across[start]} {up[i]}H{across[end]}" for start, end in _runs(one != other)]
-    return "".join(lines)
-
-
-def _hatch(mask: Mask, rising: bool, across: list[str], up: list[str]) -> str:
-    """Every fourth diagonal of the cells, as far as the mask goes."""
-    turned, places = (mask, up) if rising else (mask[::-1], up[::-1])
-    lines = []
-    for offset in range(-mask.shape[0] + 1, mask.shape[1]):
-        if offset % _HATCH == 0:
-            i, j = max(0, -offset), max(0, offset)
-            for start, end in _runs(np.diagonal(turned, offset)):
-                lines.append(f"M{across[j + start]} {places[i + start]}L{across[j + end]} {places[i + end]}")
     return "".join(lines)
