@@ -68,15 +68,8 @@
   const go = (i) => { slider.value = i; update(); };
 
   const cheapest = () => {
-    const missed = price("price-fn"), alarm = price("price-fp");
-    let best = 0;
-    for (let i = 1; i < tp.length; i++) if (cost(i, missed, alarm) < cost(best, missed, alarm)) best = i;
-    return best;
-  };
-  const enough = () => {
-    let i = tp.length - 1;
-    while (i > 0 && !(recall(i) >= 0.95)) i--;
-    return i;
+    const missed = price("price-fn"), alarm = price("price-fp"), costs = tp.map((_, i) => cost(i, missed, alarm));
+    return costs.indexOf(Math.min(...costs));
   };
 
   for (const id of ["controls", "prices"]) at(id).hidden = false;
@@ -88,7 +81,7 @@
   at("go-chosen").addEventListener("click", () => go(points.chosen));
   at("go-before").addEventListener("click", () => go(points.before));
   at("go-cheapest").addEventListener("click", () => go(cheapest()));
-  at("go-recall").addEventListener("click", () => go(enough()));
+  at("go-recall").addEventListener("click", () => go(tp.findLastIndex((_, i) => recall(i) >= 0.95)));
   show();
 
   // --- paper shows what is folded on the screen ---
