@@ -644,17 +644,17 @@ def test_every_axis_has_a_label_and_the_legend_is_outside(kind):
 BAD = [
     ({"y_true": Y[:5]}, "one number for each of the 5 rows"),
     ({"y_true": np.column_stack([Y, Y])}, "one label for each row"),
-    ({"y_true": np.ones(Y.size)}, "two classes, but it holds 1"),
-    ({"y_true": np.arange(Y.size) % 3}, "two classes, but it holds 3"),
+    ({"y_true": np.ones(Y.size)}, "but it holds 1"),
+    ({"y_true": np.arange(Y.size) % 3}, "but it holds 3"),
     ({"y_true": NAMES}, "say which is positive"),
     ({"pos_label": 7}, "pos_label=7 is not in y_true"),
     ({"y_true": np.array([None, "a"] * (Y.size // 2), dtype=object)}, "of one type"),
     ({"sample_weight": np.ones(3)}, "sample_weight has shape"),
     ({"sample_weight": -np.ones(Y.size)}, "not be below 0"),
-    ({"sample_weight": (Y > 0).astype(float)}, "both classes with a weight above 0"),
-    ({"score": np.full(Y.size, np.nan)}, "finite numbers only"),
+    ({"sample_weight": (Y > 0).astype(float)}, "two classes with a weight above 0"),
+    ({"score": np.full(Y.size, np.nan)}, "one finite number for each row"),
     ({"score": np.column_stack([PROB, PROB])}, "the column of the positive class"),
-    ({"score": ["x"] * Y.size}, "must hold numbers"),
+    ({"score": ["x"] * Y.size}, "must be an array of numbers"),
 ]
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from .._input.scores import finite_vector
 from .._util.typing import Array, Mask, MatrixLike
 from ..operating.responses import own_threshold, respond
 from .axes import Style, check_matplotlib, get_axes
@@ -250,8 +251,7 @@ def label_rows(
 ) -> ScoredRows:
     """Check labels, weights and scores; with `probabilities`, scores must be in [0, 1]."""
     y = np.asarray(y_true)
-    if y.ndim == 2 and y.shape[1] == 1:
-        y = y.ravel()
+    y = y.ravel() if y.ndim == 2 and y.shape[1] == 1 else y
     if y.ndim != 1 or y.size == 0:
         raise ValueError(f"y_true has shape {y.shape}; it must hold one label for each row.")
     parts = {name: _numbers(part, name, y.size) for name, part in source.scores.items()}
@@ -260,29 +260,20 @@ def label_rows(
         raise ValueError("sample_weight must not be below 0.")
     if probabilities:
         parts = {name: _probabilities(part, name) for name, part in parts.items()}
-    labels = _two_labels(y, source.pos_label)
     keep = weight > 0
-    positive = (y == labels[1])[keep]
-    if not positive.any() or positive.all():
-        raise ValueError("y_true must hold rows of both classes with a weight above 0.")
-    return ScoredRows(positive, weight[keep], [part[keep] for part in parts.values()], labels)
+    labels = _two_labels(y[keep], source.pos_label)
+    return ScoredRows((y == labels[1])[keep], weight[keep], [part[keep] for part in parts.values()], labels)
 
 
 def _numbers(values: ArrayLike, name: str, n: int) -> Array:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must hold numbers, one for each row.") from None
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array.ravel()
+    array = np.asarray(values)
+    array = array.ravel() if array.ndim == 2 and array.shape[1] == 1 else array
     if array.shape != (n,):
         advice = ": give the column of the positive class" if array.shape == (n, 2) else ""
         raise ValueError(
             f"{name} has shape {array.shape}; it must hold one number for each of the {n} rows of y_true{advice}."
         )
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must hold finite numbers only.")
-    return array
+    return finite_vector(array, name)
 
 
 def _probabilities(part: Array, name: str) -> Array:
@@ -301,7 +292,7 @@ def _two_labels(y: NDArray[np.generic], pos_label: object) -> tuple[object, obje
     except TypeError as error:
         raise ValueError(f"The labels in y_true must be of one type, none of them missing ({error}).") from None
     if len(found) != 2:
-        raise ValueError(f"y_true must hold two classes, but it holds {len(found)}: {found[:5]}.")
+        raise ValueError(f"y_true must hold two classes with a weight above 0, but it holds {len(found)}: {found[:5]}.")
     if pos_label is None:
         if found not in ([0, 1], [-1, 1]):
             raise ValueError(f"y_true holds {found[0]!r} and {found[1]!r}: say which is positive with pos_label.")

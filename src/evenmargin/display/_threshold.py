@@ -31,8 +31,6 @@ _DEFAULT = ("gmean", "sensitivity", "specificity")
 _NAMES = {"gmean": "G-mean", "f1": "F1", "mcc": "MCC"}
 Metrics: TypeAlias = MetricLike | Iterable[MetricLike] | Mapping[str, MetricLike]
 _COLORS = {"sensitivity": POSITIVE, "specificity": NEGATIVE, "G-mean": BLACK}
-
-
 _PARTS = {"sensitivity": recall, "specificity": specificity, "precision": precision}
 
 

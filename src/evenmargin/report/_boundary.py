@@ -6,13 +6,13 @@ Regions are filled, outlined, and hatched where shades alone would not distingui
 from __future__ import annotations
 
 from itertools import islice, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 from scipy.sparse import issparse
 
-from .._util.typing import Array, Index, Mask
+from .._util.typing import Array, Mask
 from ..display.binning import typical_range
 from ._charts import Frame, numbered_ticks, short
 from ._evidence import Evidence
@@ -39,12 +39,9 @@ def _plane(evidence: Evidence, found: Influence | None, seed: int) -> dict[str, 
     if pair is None:
         return None
     edges = [_span(evidence, j) for j in pair]
-    middles = [0.5 * (part[1:] + part[:-1]) for part in edges]
-    across, up = (part.ravel() for part in np.meshgrid(*middles))
-    best = _best_plane(evidence, pair, across, up)
-    if best is None:
+    regions = _regions(evidence, pair, edges)
+    if regions is None:
         return None
-    regions = {kind: mask.reshape(_CELLS, _CELLS) for kind, mask in best.regions.items()}
     titles = {"both": "flagged before and after" if len(regions) > 1 else "flagged"}
     titles |= {"after": "flagged only after", "before": "flagged only before", "none": "not flagged"}
     shares = {kind: float(np.mean(mask)) for kind, mask in regions.items()}
@@ -56,47 +53,23 @@ def _plane(evidence: Evidence, found: Influence | None, seed: int) -> dict[str, 
     words = ("The boundary", f"Shares of the area in the plane of {x} and {y}: {areas}.")
     frame = Frame("slice-chart", (cut(x, 44), cut(y, 50)), words, height=320, left=52.0)
     chart = _plane_chart(frame, edges, regions, _some_points(evidence, pair, edges, seed))
-    return {"chart": chart, "of": best.of, "kinds": kinds}
+    return {"chart": chart, "kinds": kinds}
 
 
-class _FlaggedCells(NamedTuple):
-    """Which cells of a plane are flagged, after and before, and what the other columns are typical of."""
-
-    after: Mask
-    before: Mask | None
-    of: str
-
-    @property
-    def regions(self) -> dict[str, Mask]:
-        if self.before is None:
-            return {"both": self.after}
-        after, before = self.after, self.before
-        return {"both": after & before, "after": after & ~before, "before": before & ~after}
-
-
-def _best_plane(evidence: Evidence, pair: tuple[int, int], across: Array, up: Array) -> _FlaggedCells | None:
-    """The first plane that shows the boundary well, or else the best one; None if each has only one region."""
-    tried: list[tuple[bool, float, _FlaggedCells]] = []
-    for rows, of in _typical_of(evidence):
-        grid = evidence.table.slice(evidence.table.typical(rows), *pair, across, up)
-        scores = evidence.rule.score(grid)
-        plane = _FlaggedCells(scores > evidence.rule.threshold, evidence.rule.flagged_before(grid, scores), of)
-        share, both = float(np.mean(plane.after)), plane.before is None or bool((plane.after & plane.before).any())
-        if 0.15 < share < 0.85 and both:
-            return plane
-        if 0 < share < 1:
-            tried.append((both, -abs(share - 0.5), plane))
-    return max(tried, key=lambda one: one[:2])[-1] if tried else None
-
-
-def _typical_of(evidence: Evidence) -> list[tuple[Index, str]]:
-    """Groups of rows, with their names, of which the values in the other columns may be typical."""
+def _regions(evidence: Evidence, pair: tuple[int, int], edges: list[Array]) -> dict[str, Mask] | None:
+    """Which cells are flagged, before and after, with other columns as near the threshold; None if all are alike."""
     near = np.argsort(np.abs(evidence.scores - evidence.rule.threshold), kind="stable")
-    some = evidence.index[:: max(1, evidence.index.size // 5_000)]
-    close = max(10, min(500, evidence.index.size // 20))
-    positives = evidence.index[evidence.positive]
-    own = positives[:: max(1, positives.size // 5_000)]
-    return [(some, "all rows"), (evidence.index[near[:close]], "rows near the threshold"), (own, "the class itself")]
+    rows = evidence.index[near[: max(10, min(500, near.size // 20))]]
+    across, up = np.meshgrid(*(0.5 * (part[1:] + part[:-1]) for part in edges))
+    grid = evidence.table.slice(evidence.table.typical(rows), *pair, across.ravel(), up.ravel())
+    scores = evidence.rule.score(grid)
+    after, before = scores > evidence.rule.threshold, evidence.rule.flagged_before(grid, scores)
+    if after.all() or not after.any():
+        return None
+    regions = {"both": after}
+    if before is not None:
+        regions = {"both": after & before, "after": after & ~before, "before": before & ~after}
+    return {kind: mask.reshape(across.shape) for kind, mask in regions.items()}
 
 
 def _columns(evidence: Evidence, found: Influence | None) -> tuple[int, int] | None:
