@@ -46,11 +46,9 @@ from evenmargin.display import (  # noqa: E402
     CostCurveDisplay,
     DecisionCurveDisplay,
     HeatMapDisplay,
-    LearningCurveDisplay,
     ReliabilityDisplay,
     ScoreHistogramDisplay,
     ThresholdDisplay,
-    ValidationCurveDisplay,
 )
 
 X, Y = imbalanced(n=300, d=5, ratio=0.85, seed=3)
@@ -647,17 +645,17 @@ def test_every_axis_has_a_label_and_the_legend_is_outside(kind):
 BAD = [
     ({"y_true": Y[:5]}, "one number for each of the 5 rows"),
     ({"y_true": np.column_stack([Y, Y])}, "one label for each row"),
-    ({"y_true": np.ones(Y.size)}, "two classes, but it holds 1"),
-    ({"y_true": np.arange(Y.size) % 3}, "two classes, but it holds 3"),
+    ({"y_true": np.ones(Y.size)}, "but it holds 1"),
+    ({"y_true": np.arange(Y.size) % 3}, "but it holds 3"),
     ({"y_true": NAMES}, "say which is positive"),
     ({"pos_label": 7}, "pos_label=7 is not in y_true"),
     ({"y_true": np.array([None, "a"] * (Y.size // 2), dtype=object)}, "of one type"),
     ({"sample_weight": np.ones(3)}, "sample_weight has shape"),
     ({"sample_weight": -np.ones(Y.size)}, "not be below 0"),
-    ({"sample_weight": (Y > 0).astype(float)}, "both classes with a weight above 0"),
-    ({"score": np.full(Y.size, np.nan)}, "finite numbers only"),
+    ({"sample_weight": (Y > 0).astype(float)}, "two classes with a weight above 0"),
+    ({"score": np.full(Y.size, np.nan)}, "one finite number for each row"),
     ({"score": np.column_stack([PROB, PROB])}, "the column of the positive class"),
-    ({"score": ["x"] * Y.size}, "must hold numbers"),
+    ({"score": ["x"] * Y.size}, "must be an array of numbers"),
 ]
 
 
@@ -750,116 +748,36 @@ def test_frozen_and_calibrated_machines_can_be_drawn(z_machine):
 # --- searches ---
 
 
-def test_the_learning_curve_is_that_of_scikit_learn():
-    display = drawn(
-        LearningCurveDisplay.from_estimator(LinearSVM(), X, Y, train_sizes=[0.4, 1.0], cv=3, scoring="roc_auc")
-    )
-    assert_allclose(display.lines_[1].get_ydata(), display.test_scores.mean(axis=1))
-    assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == ["training", "validation"]
-    assert display.ax_.get_ylabel() == "ROC-AUC"
-
-
-def test_a_validation_curve_can_be_made_as_in_scikit_learn():
-    display = drawn(
-        ValidationCurveDisplay.from_estimator(
-            LogisticRegression(), X, Y, param_name="C", param_range=[1e-3, 1e-1, 10.0], cv=3,
-            scoring="neg_log_loss", negate_score=True,
-        )
-    )  # fmt: skip
-    assert display.ax_.get_xscale() == "log"
-    means = display.test_scores.mean(axis=1)
-    assert_allclose(display.best_.get_ydata(), -means.max())
-
-
-def naive_curve(search, param, others):
-    """The folds' scores of the candidates with these other parameters, by value."""
-    results, found = search.cv_results_, {}
-    for k, candidate in enumerate(results["params"]):
-        if all(candidate[name] == value for name, value in others.items()):
-            found[candidate[param]] = [results[f"split{fold}_test_score"][k] for fold in range(3)]
-    return found
-
-
-def test_a_finished_search_is_drawn_over_one_parameter_with_the_others_at_their_best(search):
-    display = drawn(ValidationCurveDisplay.from_cv_results(search, "alpha"))
-    best = {name: value for name, value in search.best_params_.items() if name != "alpha"}
-    expected = naive_curve(search, "alpha", best)
-    assert_array_equal(display.param_range, sorted(expected))
-    assert_array_equal(display.test_scores, [expected[value] for value in sorted(expected)])
-    assert display.best_.get_xdata()[0] == search.best_params_["alpha"]
-    assert display.ax_.get_xscale() == "log"
-    assert display.ax_.get_ylabel() == "Balanced accuracy"
-    assert len(display.lines_) == len(display.fill_between_) == 2  # training scores were kept
-
-
-def test_other_parameters_can_be_fixed(search):
-    display = ValidationCurveDisplay.from_cv_results(search, "alpha", fixed={"class_weight": None, "loss": "log"})
-    expected = naive_curve(search, "alpha", {"class_weight": None, "loss": "log"})
-    assert_array_equal(display.test_scores, [expected[value] for value in sorted(expected)])
-
-
-def test_values_that_are_no_numbers_stand_side_by_side(search):
-    display = drawn(ValidationCurveDisplay.from_cv_results(search, "class_weight"))
-    assert [tick.get_text() for tick in display.ax_.get_xticklabels()] == ["None", "balanced"]
-    assert display.param_range == [None, "balanced"]
-
-
 def test_results_may_come_as_dict_frame_or_file(search, tmp_path):
     frame = pd.DataFrame(search.cv_results_)
     frame.to_csv(tmp_path / "results.csv", index=False)
-    expected = ValidationCurveDisplay.from_cv_results(search, "alpha").test_scores
     heat = HeatMapDisplay.from_cv_results(search, "alpha", "loss").scores
     read = pd.read_csv(tmp_path / "results.csv")
     for results in (search.cv_results_, frame, frame.drop(columns="params"), read):
-        assert_allclose(ValidationCurveDisplay.from_cv_results(results, "alpha").test_scores, expected)
         assert_allclose(HeatMapDisplay.from_cv_results(results, "alpha", "loss").scores, heat)
-
-
-def test_without_training_scores_there_is_one_band():
-    search = GridSearchCV(LinearSVM(), {"alpha": [0.1, 1.0]}, cv=3).fit(X, Y)
-    display = drawn(ValidationCurveDisplay.from_cv_results(search, "alpha"))
-    assert display.train_scores is None
-    assert len(display.lines_) == 1
 
 
 def test_one_of_several_scores_is_chosen():
     scoring = ["roc_auc", "balanced_accuracy"]
-    search = GridSearchCV(LinearSVM(), {"alpha": [0.1, 1.0]}, cv=3, scoring=scoring, refit="roc_auc").fit(X, Y)
-    assert ValidationCurveDisplay.from_cv_results(search, "alpha").score_name == "ROC-AUC"
-    display = ValidationCurveDisplay.from_cv_results(search.cv_results_, "alpha", score="balanced_accuracy")
-    assert_array_equal(display.test_scores[:, 0], search.cv_results_["split0_test_balanced_accuracy"])
+    grid = {"alpha": [0.1, 1.0], "loss": ["hinge", "log"]}
+    search = GridSearchCV(LinearSVM(), grid, cv=3, scoring=scoring, refit="roc_auc").fit(X, Y)
+    assert HeatMapDisplay.from_cv_results(search, "alpha", "loss").score_name == "ROC-AUC"
+    display = HeatMapDisplay.from_cv_results(search.cv_results_, "alpha", "loss", score="balanced_accuracy")
+    assert display.score_name == "Balanced accuracy"
+    assert_array_equal(display.scores.T.ravel(), search.cv_results_["mean_test_balanced_accuracy"])
     with pytest.raises(ValueError, match="several scores: name one of 'roc_auc'") as error:
-        ValidationCurveDisplay.from_cv_results(search.cv_results_, "alpha")
+        HeatMapDisplay.from_cv_results(search.cv_results_, "alpha", "loss")
     one_sentence(error)
 
 
-def test_the_candidate_that_a_rule_refits_is_the_best_one():
-    grid = {"alpha": [1e-2, 1.0], "loss": ["hinge", "log"]}
-    search = GridSearchCV(LinearSVM(), grid, cv=3, refit=lambda results: int(np.argmin(results["mean_test_score"])))
-    search.fit(X, Y)
-    display = ValidationCurveDisplay.from_cv_results(search, "alpha")
-    expected = naive_curve(search, "alpha", {"loss": search.best_params_["loss"]})
-    assert_array_equal(display.test_scores, [expected[value] for value in sorted(expected)])
-
-
-@pytest.mark.parametrize("style", ["errorbar", None])
-def test_bands_may_be_error_bars_or_none(search, style):
-    display = drawn(ValidationCurveDisplay.from_cv_results(search, "alpha", std_display_style=style))
-    assert display.fill_between_ is None
-
-
 def test_grids_with_different_parameters_can_be_drawn():
-    grids = [{"kernel": ["rbf"], "gamma": [0.01, 0.1, 1.0]}, {"kernel": ["linear"], "C": [0.1, 1.0]}]
+    grids = [{"kernel": ["rbf"], "gamma": [1.0, 0.01, 0.1]}, {"kernel": ["linear"], "C": [0.1, 1.0]}]
     search = GridSearchCV(SVC(), grids, cv=3).fit(X, Y)
     for results in (search, pd.DataFrame(search.cv_results_).drop(columns="params")):
-        assert_array_equal(drawn(ValidationCurveDisplay.from_cv_results(results, "gamma")).param_range, [0.01, 0.1, 1])
-        assert_array_equal(ValidationCurveDisplay.from_cv_results(results, "C").param_range, [0.1, 1.0])
-
-
-def test_zero_among_powers_of_ten_is_drawn():
-    results = {"params": list(ParameterGrid({"a": [0.0, 1e-3, 1e-1, 10.0]})), "mean_test_score": [1.0, 2.0, 3.0, 2.5]}
-    display = drawn(ValidationCurveDisplay.from_cv_results(results, "a"))
-    assert display.ax_.get_xscale() == "symlog"
+        display = drawn(HeatMapDisplay.from_cv_results(results, "gamma", "kernel"))
+        assert display.x_values == [0.01, 0.1, 1.0]
+        assert np.isfinite(display.scores).sum() == 3
+        assert HeatMapDisplay.from_cv_results(results, "C", "kernel").x_values == [0.1, 1.0]
 
 
 @pytest.mark.parametrize("reduce", ["max", "mean"])
@@ -916,29 +834,23 @@ def test_failed_candidates_are_left_out():
     grid = list(ParameterGrid({"a": [1, 2, 3], "b": [1, 2]}))
     results = {"params": grid, "mean_test_score": [0.1, np.nan, 0.3, 0.2, np.nan, 0.1]}
     assert np.isnan(drawn(HeatMapDisplay.from_cv_results(results, "a", "b")).scores).sum() == 2
-    display = drawn(ValidationCurveDisplay.from_cv_results(results, "a", fixed={"b": 1}))
-    assert display.best_.get_xdata()[0] == 2
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda s: ValidationCurveDisplay.from_cv_results(s, "gamma"), "'gamma' is not a parameter of the search"),
-        (lambda s: ValidationCurveDisplay.from_cv_results(s, "alpha", fixed={"beta": 1}), "'beta' is not a parameter"),
-        (lambda s: ValidationCurveDisplay.from_cv_results(s, "alpha", fixed={"alpha": 1}), "leave it out of fixed"),
-        (lambda s: ValidationCurveDisplay.from_cv_results(s, "alpha", fixed={"loss": "none"}), "No candidate"),
-        (lambda s: ValidationCurveDisplay.from_cv_results(s, "alpha", score="f1"), "score='f1' is not in the results"),
-        (lambda s: HeatMapDisplay.from_cv_results(s, "alpha", "gamma"), "'gamma' is not a parameter"),
+        (lambda s: HeatMapDisplay.from_cv_results(s, "alpha", "loss", score="f1"), "score='f1' is not in the results"),
+        (lambda s: HeatMapDisplay.from_cv_results(s, "alpha", "gamma"), "'gamma' is not a parameter of the search"),
         (lambda s: HeatMapDisplay.from_cv_results(s, "alpha", "alpha"), "name two parameters"),
         (lambda s: HeatMapDisplay.from_cv_results(s, "alpha", "loss", reduce="min"), "reduce='min' is unknown"),
         (lambda s: HeatMapDisplay.from_cv_results(3, "alpha", "loss"), "int holds no results"),
         (lambda s: HeatMapDisplay.from_cv_results({}, "alpha", "loss"), "no column mean_test_"),
         (lambda s: HeatMapDisplay.from_cv_results({"mean_test_score": [1.0]}, "a", "b"), "name no parameters"),
         (
-            lambda s: ValidationCurveDisplay.from_cv_results(
-                {"params": [{"a": 1, "b": 1}, {"a": 2, "b": 2}], "mean_test_score": [1.0, 2.0]}, "a"
+            lambda s: HeatMapDisplay.from_cv_results(
+                {"params": [{"a": 1}, {"b": 2}], "mean_test_score": [1, 2]}, "a", "b"
             ),
-            "nothing to draw over 'a'",
+            "No candidate",
         ),
     ],
 )
@@ -965,7 +877,6 @@ def test_without_matplotlib_there_is_one_sentence(monkeypatch, search, logistic,
         *[lambda kind=kind: kind.from_estimator(logistic, X, Y) for kind in EVERY],
         lambda: BoundaryDistanceDisplay.from_predictions(Y, PROB, PROB),
         lambda: BoundaryDistanceDisplay.from_estimator(z_machine, X, Y),
-        lambda: ValidationCurveDisplay.from_cv_results(search, "alpha"),
         lambda: HeatMapDisplay.from_cv_results(search, "alpha", "loss"),
     ]
     for call in calls:

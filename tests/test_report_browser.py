@@ -260,8 +260,7 @@ def test_tab_reaches_every_control_in_order(visit, report):
         ring = tab.evaluate("getComputedStyle(document.activeElement).outlineStyle")
         assert reached[-1] == "" or ring == "solid"
     controls = [
-        "theme", "slider", "go-chosen", "go-before", "go-cheapest", "go-recall", "price-fn", "price-fp", "currency",
-        "copy",
+        "slider", "go-chosen", "go-before", "go-cheapest", "go-recall", "price-fn", "price-fp", "currency",
     ]  # fmt: skip
     assert [name for name in reached if name in controls][: len(controls)] == controls
 
@@ -273,38 +272,12 @@ def test_controls_have_names(visit, report):
     playwright.expect(tab.locator("#currency")).to_have_accessible_name("Currency")
 
 
-def test_the_snippet_can_be_copied_and_that_is_said_each_time(visit, report):
-    tab = visit(report, permissions=["clipboard-read", "clipboard-write"])
-    tab.evaluate(
-        """() => {
-             window.said = [];
-             const part = document.getElementById('copied');
-             new MutationObserver(() => window.said.push(part.textContent)).observe(part, {childList: true});
-           }"""
-    )
-    for _ in range(2):
-        tab.click("#copy")
-        tab.wait_for_timeout(400)
-    assert tab.evaluate("window.said") == ["Copied", "", "Copied"]
-    assert tab.evaluate("navigator.clipboard.readText()") == tab.locator("#snippet").text_content()
-
-
-def test_where_copying_is_not_allowed_the_snippet_is_selected_and_that_is_said(visit, report):
-    tab = visit(report)
-    tab.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('no')); }")
-    tab.click("#copy")
-    playwright.expect(tab.locator("#copied")).to_contain_text("could not be copied")
-    assert tab.locator("#copy").text_content() == "Selected: press Ctrl+C"
-    assert tab.evaluate("getSelection().toString()").strip() == tab.locator("#snippet").text_content().strip()
-
-
 def test_without_a_script_the_chosen_figures_are_there(visit, report, model, counts):
     tab = visit(report, java_script_enabled=False)
     tp, *_ = counts(model.threshold_)
     assert tab.locator("#n-tp").text_content() == amount(tp)
     assert tab.locator("#static").is_visible()
     assert not tab.locator("#slider").is_visible()
-    assert not tab.locator("#theme").is_visible()
 
 
 def test_a_hostile_table_runs_nothing(visit, tmp_path):

@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 
 from evenmargin import EvenMarginClassifier, LinearSVM, ZAdjustedClassifier
 from evenmargin.report import render_report
-from evenmargin.report._boundary import _hatch, _outline, _rectangles
+from evenmargin.report._boundary import _covering, _outline
 from evenmargin.report._charts import nice_ticks
 from evenmargin.report._evidence import gather
 from evenmargin.report._influence import influence
@@ -268,19 +268,6 @@ def test_outlines_lie_between_cells_of_different_regions_and_nowhere_else():
     assert length == sum(np.count_nonzero(np.diff(mask, axis=axis)) for axis in (0, 1))
 
 
-@pytest.mark.parametrize("rising", [True, False])
-def test_hatches_stay_within_their_cells(rising):
-    mask = np.random.default_rng(0).random((20, 30)) < 0.6
-    lines = re.findall(r"M(\d+) (\d+)L(\d+) (\d+)", _hatch(mask, rising, GRID, GRID[:21]))
-    crossed = 0
-    for left, start, right, end in (map(int, line) for line in lines):
-        step = 1 if rising else -1
-        rows_of_line = np.arange(start, end, step) - (0 if rising else 1)
-        assert mask[rows_of_line, np.arange(left, right)].all()
-        crossed += right - left
-    assert 0.2 * mask.sum() < crossed < 0.3 * mask.sum()
-
-
 def test_ticks_are_round_and_inside():
     for low, high in ((0.0, 1.0), (-3.2, 17.9), (1e-6, 3e-6), (0.0, 12345.0)):
         ticks = nice_ticks(low, high)
@@ -292,6 +279,7 @@ def test_ticks_are_round_and_inside():
 def test_rectangles_cover_the_cells_and_no_others():
     mask = np.random.default_rng(0).random((20, 30)) < 0.6
     covered = np.zeros_like(mask, dtype=int)
-    for below, above, left, right in _rectangles(mask):
+    rectangles = re.findall(r"M(\d+) (\d+)H(\d+)V(\d+)H\1z", _covering(mask, GRID, GRID))
+    for left, above, right, below in (map(int, corners) for corners in rectangles):
         covered[below:above, left:right] += 1
     np.testing.assert_array_equal(covered, mask)

@@ -439,10 +439,14 @@ def unfrozen(estimator: BaseEstimator) -> Any:
     return unfrozen(estimator.estimator) if isinstance(estimator, FrozenEstimator) else estimator
 
 
-def _can_split(estimator: BaseEstimator) -> bool:
+def machine_in(estimator: BaseEstimator) -> Any:
+    """The last step of any pipelines, without `FrozenEstimator`."""
     machine = unfrozen(estimator)
-    while isinstance(machine, Pipeline):
-        machine = unfrozen(machine.steps[-1][1])
+    return machine_in(machine.steps[-1][1]) if isinstance(machine, Pipeline) else machine
+
+
+def _can_split(estimator: BaseEstimator) -> bool:
+    machine = machine_in(estimator)
     return hasattr(machine, "split_decision") or isinstance(machine, SVC | NuSVC)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ._costs import CostCurveDisplay, DecisionCurveDisplay
 from ._reliability import ReliabilityDisplay
 from ._scores import BoundaryDistanceDisplay, ScoreHistogramDisplay
-from ._search import HeatMapDisplay, LearningCurveDisplay, ValidationCurveDisplay
+from ._search import HeatMapDisplay
 from ._threshold import ThresholdDisplay
 
 __all__ = [
@@ -18,9 +18,7 @@ __all__ = [
     "CostCurveDisplay",
     "DecisionCurveDisplay",
     "HeatMapDisplay",
-    "LearningCurveDisplay",
     "ReliabilityDisplay",
     "ScoreHistogramDisplay",
     "ThresholdDisplay",
-    "ValidationCurveDisplay",
 ]

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from .._input.scores import finite_vector
 from .._util.typing import Array, Mask, MatrixLike
 from ..operating.responses import own_threshold, respond
-from ._axes import Style, check_matplotlib, get_axes
+from .axes import Style, check_matplotlib, get_axes
 
 if TYPE_CHECKING:
     from typing import Self
@@ -74,14 +75,12 @@ class ScoreDisplay:
     _artist: ClassVar[str] = "For the curve, as in matplotlib's `plot`."
     _estimator: ClassVar[str] = "fitted classifier"
     _is_curve: ClassVar[bool] = True  # named in the legend, after the estimator if it has no other name
-    _shares_axes: ClassVar[bool] = True
     _name_text: ClassVar[str] = "For the legend."
     _scores: ClassVar[dict[str, Option]] = {
         "y_score": Option(REQUIRED, ROWS, "Higher for the positive class; rows above a threshold are positive.")
     }
     _parts: ClassVar[dict[str, Option]] = {}  # more scores, by keyword
-    _own: ClassVar[dict[str, Option]] = {}  # for `_source` only
-    _asked: ClassVar[dict[str, Option]] = {"response_method": _METHOD, "pos_label": _LABEL}  # for `_source`, too
+    _asked: ClassVar[dict[str, Option]] = {"response_method": _METHOD, "pos_label": _LABEL}  # for `_source`
     _options: ClassVar[dict[str, Option]] = {}  # for `_compute`
     _plot_options: ClassVar[dict[str, Option]] = {}  # for `_draw`
 
@@ -137,7 +136,7 @@ class ScoreDisplay:
 
         name = given["name"]
         if "estimator" in given:
-            source = cls._source(given["estimator"], given["X"], **some([*cls._own, *cls._asked]))
+            source = cls._source(given["estimator"], given["X"], **some(cls._asked))
             if name is None and cls._is_curve:
                 name = type(given["estimator"]).__name__
         else:
@@ -164,7 +163,7 @@ def _parameters(cls: type[ScoreDisplay], name: str) -> dict[str, Option]:
     """The parameters of a method, in order."""
     text = cls._name_text
     if name == "plot":
-        ax = _AX._replace(text=_AX.text + " Several displays may share them." * cls._shares_axes)
+        ax = _AX._replace(text=_AX.text + " Several displays may share them." * cls._is_curve)
         return {"ax": ax, "name": Option(None, "str", f"{text} `self.name` if None."), **cls._plot_options}
     if name == "from_predictions":
         first = {"y_true": Option(REQUIRED, ROWS), **cls._scores, **cls._parts, **cls._options}
@@ -174,7 +173,6 @@ def _parameters(cls: type[ScoreDisplay], name: str) -> dict[str, Option]:
             "estimator": Option(REQUIRED, cls._estimator),
             "X": Option(REQUIRED, "array-like or sparse matrix of shape (n_samples, n_features)"),
             "y": Option(REQUIRED, ROWS),
-            **cls._own,
         }
         for key, option in cls._options.items():
             first[key] = option if option.of_estimator is None else option._replace(default=option.of_estimator)
@@ -253,8 +251,7 @@ def label_rows(
 ) -> ScoredRows:
     """Check labels, weights and scores; with `probabilities`, scores must be in [0, 1]."""
     y = np.asarray(y_true)
-    if y.ndim == 2 and y.shape[1] == 1:
-        y = y.ravel()
+    y = y.ravel() if y.ndim == 2 and y.shape[1] == 1 else y
     if y.ndim != 1 or y.size == 0:
         raise ValueError(f"y_true has shape {y.shape}; it must hold one label for each row.")
     parts = {name: _numbers(part, name, y.size) for name, part in source.scores.items()}
@@ -263,29 +260,20 @@ def label_rows(
         raise ValueError("sample_weight must not be below 0.")
     if probabilities:
         parts = {name: _probabilities(part, name) for name, part in parts.items()}
-    labels = _two_labels(y, source.pos_label)
     keep = weight > 0
-    positive = (y == labels[1])[keep]
-    if not positive.any() or positive.all():
-        raise ValueError("y_true must hold rows of both classes with a weight above 0.")
-    return ScoredRows(positive, weight[keep], [part[keep] for part in parts.values()], labels)
+    labels = _two_labels(y[keep], source.pos_label)
+    return ScoredRows((y == labels[1])[keep], weight[keep], [part[keep] for part in parts.values()], labels)
 
 
 def _numbers(values: ArrayLike, name: str, n: int) -> Array:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must hold numbers, one for each row.") from None
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array.ravel()
+    array = np.asarray(values)
+    array = array.ravel() if array.ndim == 2 and array.shape[1] == 1 else array
     if array.shape != (n,):
         advice = ": give the column of the positive class" if array.shape == (n, 2) else ""
         raise ValueError(
             f"{name} has shape {array.shape}; it must hold one number for each of the {n} rows of y_true{advice}."
         )
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must hold finite numbers only.")
-    return array
+    return finite_vector(array, name)
 
 
 def _probabilities(part: Array, name: str) -> Array:
@@ -304,7 +292,7 @@ def _two_labels(y: NDArray[np.generic], pos_label: object) -> tuple[object, obje
     except TypeError as error:
         raise ValueError(f"The labels in y_true must be of one type, none of them missing ({error}).") from None
     if len(found) != 2:
-        raise ValueError(f"y_true must hold two classes, but it holds {len(found)}: {found[:5]}.")
+        raise ValueError(f"y_true must hold two classes with a weight above 0, but it holds {len(found)}: {found[:5]}.")
     if pos_label is None:
         if found not in ([0, 1], [-1, 1]):
             raise ValueError(f"y_true holds {found[0]!r} and {found[1]!r}: say which is positive with pos_label.")

@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 
 from .._util.typing import Array, Index
 from ..operating.counts import ClassScores
-from ._axes import Style, has_label, legend_above, next_color, reference, style
 from ._base import Option, ProbabilityDisplay, ScoreDisplay, ScoredRows, ScoreSource, of_class
-from .colours import NEGATIVE, POSITIVE
+from .axes import NEGATIVE, POSITIVE, Style, has_label, legend_above, next_color, reference, style
 
 __all__ = ["CostCurveDisplay", "DecisionCurveDisplay"]
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._util.typing import Array
-from ._axes import Style, hide_frame, legend_above, next_color, reference, style
 from ._base import Option, ProbabilityDisplay, ScoredRows, ScoreSource, of_class
-from .calibration import calibration_bins
-from .colours import GREY
+from .axes import GREY, Style, hide_frame, legend_above, next_color, reference, style
+from .binning import calibration_bins
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,17 +11,15 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.sparse import eye_array, issparse
 from sklearn.base import BaseEstimator
-from sklearn.pipeline import Pipeline
 
 from .._device.arrays import to_host
 from .._input.checks import check_is_fitted
 from .._util.typing import Array, MatrixLike
 from ..operating.responses import before_and_after, unadjusted_threshold
-from ..zsvm import ZAdjustedClassifier, split_decision, unfrozen
-from ._axes import Style, has_label, legend_above, style
+from ..zsvm import ZAdjustedClassifier, machine_in, split_decision
 from ._base import REQUIRED, ROWS, Option, ScoreDisplay, ScoredRows, ScoreSource
-from .colours import BLACK, NEGATIVE, POSITIVE
-from .ranges import typical_range
+from .axes import BLACK, NEGATIVE, POSITIVE, Style, has_label, legend_above, style
+from .binning import typical_range
 
 __all__ = ["BoundaryDistanceDisplay", "ScoreHistogramDisplay"]
 
@@ -75,8 +73,7 @@ class BoundaryDistanceDisplay(ScoreDisplay):
         "before": Option(REQUIRED, ROWS, "Scores with the boundary at 0, above it for the positive class."),
         "after": Option(REQUIRED, ROWS, "Such scores after the adjustment."),
     }
-    _asked = {}
-    _own = {
+    _asked = {
         "geometric": Option(
             None, "bool or None",
             "Whether to divide scores by the length of w, before and after the adjustment,\nso that they are distances "
@@ -98,7 +95,8 @@ class BoundaryDistanceDisplay(ScoreDisplay):
         before, after = before_and_after(estimator, X)
         lengths, unit = None if geometric is False else _lengths(estimator), _UNIT
         if geometric and lengths is None:
-            raise ValueError(f"{type(_machine(estimator)).__name__} has no ‖w‖ to divide by: use geometric=False.")
+            name = type(machine_in(estimator.estimator_)).__name__
+            raise ValueError(f"{name} has no ‖w‖ to divide by: use geometric=False.")
         if lengths is not None:
             before, after, unit = before / lengths[0], after / lengths[1], "Mean score/‖w‖, boundary at 0"
         return ScoreSource({"before": before, "after": after}, np.asarray(estimator.minority_).item(), unit=unit)
@@ -139,13 +137,6 @@ def _short(value: float) -> str:
     return f"{value:.2g}".replace("-", "−")
 
 
-def _machine(model: ZAdjustedClassifier) -> BaseEstimator:
-    machine = unfrozen(model.estimator_)
-    while isinstance(machine, Pipeline):
-        machine = unfrozen(machine.steps[-1][1])
-    return machine
-
-
 def _lengths(model: ZAdjustedClassifier) -> tuple[float, float] | None:
     """‖w‖ before and after, or None for a machine without coefficients or support vectors.
 
@@ -153,7 +144,7 @@ def _lengths(model: ZAdjustedClassifier) -> tuple[float, float] | None:
     Σ_j (a·max(c_j, 0) + b·min(c_j, 0)) · w·φ(x_j): it needs only the two parts of the scores of
     the support vectors.
     """
-    machine = _machine(model)
+    machine = machine_in(model.estimator_)
     z = getattr(model, "z_", 1.0)
     after = (z, 1.0) if model.minority_ == model.classes_[1] else (1.0, z)
     if hasattr(machine, "support_vectors_"):
@@ -235,7 +226,7 @@ class ScoreHistogramDisplay(ScoreDisplay):
 
     _subject = "the histograms"
     _artist = "For both histograms, as in matplotlib's `stairs`."
-    _is_curve, _shares_axes, _name_text = False, False, "Title of the legend."
+    _is_curve, _name_text = False, "Title of the legend."
     _options = {
         "bins": Option(30, "int"),
         "thresholds": Option(

@@ -1,182 +1,29 @@
-"""Curves over the number of rows and over parameters, and maps over two parameters of a finished search."""
+"""Maps of the scores of a finished search over two of its parameters."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from numbers import Real
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
-from sklearn import model_selection
+from sklearn.base import BaseEstimator
 
 from .._util.typing import Array
-from ._axes import Style, check_matplotlib, get_axes, legend_above
-from ._results import Results, SearchResults, as_numbers, score_title, value_key
-from .colours import GREEN, GREY, POSITIVE
+from .axes import POSITIVE, Style, check_matplotlib, get_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.colors import Colormap
 
-__all__ = ["HeatMapDisplay", "LearningCurveDisplay", "ValidationCurveDisplay"]
+__all__ = ["HeatMapDisplay"]
 
 
-_LOG = 30.0  # values that span more than this factor are drawn on a logarithmic axis
 _MANY = 120  # more cells than this have no numbers in them
-
-
-def _restyle(display: LearningCurveDisplay | ValidationCurveDisplay, kwargs: Style) -> None:
-    """Our colours, names and legend for scikit-learn's two curve displays, unless the user chose others."""
-    names = {"Train": ("training", GREY), "Test": ("validation", GREEN)}
-    of_line, of_band = set(kwargs.get("line_kw") or {}), set(kwargs.get("fill_between_kw") or {})
-    lines = display.lines_ or []
-    for line, band in zip(lines, display.fill_between_ or [None] * len(lines), strict=True):
-        name, color = names.get(line.get_label(), (line.get_label(), line.get_color()))
-        line.set_label(name)
-        if not {"color", "c"} & of_line:
-            line.set_color(color)
-        if "marker" not in of_line:
-            line.set(marker="o", markersize=3.5)
-        if band is not None and not {"color", "facecolor", "fc", "alpha"} & of_band:
-            band.set(facecolor=line.get_color(), edgecolor="none", alpha=0.16)
-    display.ax_.set_ylabel(score_title(display.ax_.get_ylabel()))
-    legend_above(display.ax_)
-
-
-class LearningCurveDisplay(model_selection.LearningCurveDisplay):
-    """Scores over the number of training rows: scikit-learn's display in the colours of this package.
-
-    See Also
-    --------
-    sklearn.model_selection.LearningCurveDisplay : Parameters, attributes and `from_estimator`.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_classification
-    >>> from evenmargin import LinearSVM
-    >>> from evenmargin.display import LearningCurveDisplay
-    >>> X, y = make_classification(200, weights=[0.8], random_state=0)
-    >>> display = LearningCurveDisplay.from_estimator(
-    ...     LinearSVM(class_weight="balanced"), X, y, scoring="roc_auc", train_sizes=[0.5, 1.0]
-    ... )
-    >>> display.test_scores.shape
-    (2, 5)
-    """
-
-    def plot(self, ax: Axes | None = None, **kwargs: object) -> LearningCurveDisplay:
-        """Draw the curves, on a new figure if `ax` is None; other arguments are those of scikit-learn's `plot`."""
-        super().plot(get_axes(ax), **kwargs)
-        _restyle(self, kwargs)
-        self.ax_.set_xlabel("Training rows")
-        return self
-
-
-class ValidationCurveDisplay(model_selection.ValidationCurveDisplay):
-    """Scores over one parameter: scikit-learn's display, also for a finished search.
-
-    A ring marks the best validation score. Values that are not numbers are evenly spaced.
-
-    See Also
-    --------
-    sklearn.model_selection.ValidationCurveDisplay : Parameters, attributes and `from_estimator`.
-    HeatMapDisplay : Two parameters at once.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_classification
-    >>> from sklearn.model_selection import GridSearchCV
-    >>> from evenmargin import LinearSVM
-    >>> from evenmargin.display import ValidationCurveDisplay
-    >>> X, y = make_classification(200, weights=[0.8], random_state=0)
-    >>> grid = {"alpha": [1e-3, 1e-1, 10.0], "class_weight": [None, "balanced"]}
-    >>> search = GridSearchCV(LinearSVM(), grid, scoring="roc_auc").fit(X, y)
-    >>> display = ValidationCurveDisplay.from_cv_results(search, "alpha")
-    >>> display.param_range
-    array([1.e-03, 1.e-01, 1.e+01])
-    >>> display.test_scores.shape
-    (3, 5)
-    """
-
-    param_range: Any
-    train_scores: Any
-    test_scores: Any
-
-    def plot(self, ax: Axes | None = None, **kwargs: object) -> ValidationCurveDisplay:
-        """Draw the curves, on a new figure if `ax` is None; other arguments are those of scikit-learn's `plot`."""
-        ax = get_axes(ax)
-        if self.train_scores is None:
-            kwargs = {**kwargs, "score_type": "test"}
-        values, train = self.param_range, self.train_scores
-        numbers = as_numbers(values)
-        places = np.arange(len(values), dtype=np.float64) if numbers is None else numbers
-        # scikit-learn's own plot needs numbers and scores of both kinds; the true values are restored below.
-        self.param_range = places
-        self.train_scores = np.full_like(self.test_scores, np.nan) if train is None else train
-        try:
-            super().plot(ax, **kwargs)
-        finally:
-            self.param_range, self.train_scores = values, train
-        _restyle(self, kwargs)
-        _scale(ax, numbers, values)
-        self._ring(places, kwargs)
-        return self
-
-    def _ring(self, places: Array, kwargs: Style) -> None:
-        """Mark the best validation score."""
-        means = self.test_scores.mean(axis=1)
-        self.best_ = None
-        if not self.lines_ or kwargs.get("score_type", "both") == "train" or np.isnan(means).all():
-            return
-        best = int(np.nanargmax(means))
-        height = -means[best] if kwargs.get("negate_score", False) else means[best]
-        ring = {"markersize": 10, "markerfacecolor": "none", "markeredgewidth": 1.4}
-        color = self.lines_[-1].get_color()
-        (self.best_,) = self.ax_.plot(places[best], height, "o", markeredgecolor=color, **ring)
-
-    @classmethod
-    def from_cv_results(
-        cls, search_or_results: Results, param: str, *, score: str | None = None,
-        fixed: Mapping[str, object] | None = None, ax: Axes | None = None, **kwargs: object,
-    ) -> ValidationCurveDisplay:  # fmt: skip
-        """Draw one parameter of a finished search, the others at their best values.
-
-        Parameters
-        ----------
-        search_or_results : fitted search, or dict or DataFrame of results
-            An object with `cv_results_`, such as GridSearchCV, or these results.
-        param : str
-            Its name in the search.
-        score : str, default=None
-            Which score, if there are several; if None, the one that the search refits by, or the only one.
-        fixed : dict, default=None
-            Values of other parameters; the rest take those of the best candidate that has these.
-        ax : matplotlib Axes, default=None
-        **kwargs : dict
-            For `plot`.
-
-        Returns
-        -------
-        ValidationCurveDisplay
-            With a band of training scores if the search had ``return_train_score=True``.
-        """
-        check_matplotlib()
-        results = SearchResults.of(search_or_results, score)
-        order = results.along(param, dict(fixed or {}))
-        values: Any = [results.candidates[k][param] for k in order]
-        numbers = as_numbers(values)
-        if numbers is not None:
-            order, values = [order[k] for k in np.argsort(numbers)], np.sort(numbers)
-        train = results.splits("train")
-        display = cls(
-            param_name=param,
-            param_range=values,
-            train_scores=None if train is None else train[order],
-            test_scores=results.splits("test")[order],
-            score_name=score_title(results.title, bool(kwargs.get("negate_score", False))),
-        )
-        return display.plot(ax, **kwargs)
+Results: TypeAlias = BaseEstimator | Mapping[str, Any]  # a fitted search, or its results as a dict or frame
 
 
 @dataclass(eq=False, repr=False)
@@ -294,12 +141,17 @@ class HeatMapDisplay:
 
         Parameters
         ----------
-        search_or_results, score, ax, **kwargs
-            As in `ValidationCurveDisplay.from_cv_results`.
+        search_or_results : fitted search, or dict or DataFrame of results
+            An object with `cv_results_`, such as GridSearchCV, or these results.
         x, y : str
             The parameters' names in the search.
+        score : str, default=None
+            Which score, if there are several; if None, the one that the search refits by, or the only one.
         reduce : {"max", "mean"}, default="max"
             How to combine the candidates that differ in other parameters only.
+        ax : matplotlib Axes, default=None
+        **kwargs : dict
+            For `plot`.
 
         Returns
         -------
@@ -316,35 +168,104 @@ class HeatMapDisplay:
         cells: dict[tuple[int, int], list[float]] = {}
         for candidate, mean in zip(results.candidates, results.means, strict=True):
             if x in candidate and y in candidate and not np.isnan(mean):
-                place = rows[value_key(candidate[y])], columns[value_key(candidate[x])]
+                place = rows[_key(candidate[y])], columns[_key(candidate[x])]
                 cells.setdefault(place, []).append(float(mean))
         if not cells:
             raise ValueError(f"No candidate of the search has both {x!r} and {y!r} and a score.")
         scores = np.full((len(y_values), len(x_values)), np.nan)
         for place, found in cells.items():
             scores[place] = max(found) if reduce == "max" else float(np.mean(found))
-        display = cls(list(x_values.values()), list(y_values.values()), scores, x, y, score_title(results.title))
+        display = cls(list(x_values.values()), list(y_values.values()), scores, x, y, results.title)
         return display.plot(ax, **kwargs)
 
 
+# --- results ---
+
+
+class SearchResults(NamedTuple):
+    """The candidates of a search with one of its scores, and the title of this score."""
+
+    candidates: list[dict[str, Any]]
+    means: Array
+    title: str
+
+    @classmethod
+    def of(cls, search_or_results: Results, score: str | None) -> SearchResults:
+        columns = _columns(search_or_results)
+        known = [name.removeprefix("mean_test_") for name in columns if name.startswith("mean_test_")]
+        if not known:
+            raise ValueError("The results have no column mean_test_…: give a fitted search or its cv_results_.")
+        if score is None:
+            refit = getattr(search_or_results, "refit", None)
+            score = refit if isinstance(refit, str) and refit in known else known[0]
+            if len(known) > 1 and score != refit:
+                raise ValueError(f"The search has several scores: name one of {', '.join(map(repr, known))} as score.")
+        if score not in known:
+            raise ValueError(f"score={score!r} is not in the results, which have {', '.join(map(repr, known))}.")
+        scoring = getattr(search_or_results, "scoring", None)
+        title = scoring if score == "score" and isinstance(scoring, str) else score
+        words = title.replace("neg_", "negative ").replace("_", " ")
+        title = (words[:1].upper() + words[1:]).replace("Roc auc", "ROC-AUC").replace("Gmean", "G-mean")
+        return cls(_candidates(columns), np.asarray(columns[f"mean_test_{score}"], dtype=np.float64), title)
+
+    def values(self, name: str) -> dict[Hashable, Any]:
+        """The tried values of a parameter by their keys, ascending if they are numbers."""
+        seen: dict[Hashable, Any] = {}
+        for candidate in self.candidates:
+            if name in candidate:
+                seen.setdefault(_key(candidate[name]), candidate[name])
+        if not seen:
+            known = dict.fromkeys(name for candidate in self.candidates for name in candidate)
+            raise ValueError(f"{name!r} is not a parameter of the search, which has {', '.join(map(repr, known))}.")
+        if _as_numbers(seen.values()) is None:
+            return seen
+        return dict(sorted(seen.items(), key=lambda item: float(item[1])))
+
+
+def _key(value: object) -> Hashable:
+    """A key that is equal for equal values: for 1 and 1.0, but not for True; others, such as arrays, by their repr."""
+    if isinstance(value, bool | np.bool_):
+        return bool, bool(value)
+    return value if isinstance(value, Hashable) else repr(value)
+
+
+def _columns(search_or_results: Results) -> dict[str, Any]:
+    results = getattr(search_or_results, "cv_results_", search_or_results)
+    if isinstance(results, Mapping):
+        return dict(results)
+    if hasattr(results, "columns") and hasattr(results, "__getitem__"):  # a frame, of pandas or polars
+        return {str(name): results[name].to_numpy() for name in results.columns}
+    raise ValueError(
+        f"{type(search_or_results).__name__} holds no results of a search: give a fitted search, or its cv_results_ "
+        "as a dict or DataFrame."
+    )
+
+
+def _candidates(columns: dict[str, Any]) -> list[dict[str, Any]]:
+    """The parameters of each candidate, without those it does not have."""
+    params = columns.get("params")
+    if params is not None and all(isinstance(candidate, Mapping) for candidate in params):
+        return [dict(candidate) for candidate in params]
+    named = {name.removeprefix("param_"): column for name, column in columns.items() if name.startswith("param_")}
+    if not named:
+        raise ValueError("The results name no parameters: they need params, or a column param_… for each.")
+    n = len(next(iter(named.values())))
+    return [{name: column[k] for name, column in named.items() if not _missing(column[k])} for k in range(n)]
+
+
+def _missing(value: object) -> bool:
+    return value is np.ma.masked or (isinstance(value, float) and math.isnan(value))
+
+
+def _as_numbers(values: Iterable[Any]) -> Array | None:
+    """The values as an array, if all are finite numbers."""
+    if all(isinstance(value, Real | np.number) and not isinstance(value, bool | np.bool_) for value in values):
+        numbers = np.asarray(list(values), dtype=np.float64)
+        return numbers if np.isfinite(numbers).all() else None
+    return None
+
+
 # --- axes ---
-
-
-def _scale(ax: Axes, numbers: Array | None, values: Sequence[Any]) -> None:
-    """Choose a linear or logarithmic axis for numbers, and label other values."""
-    if numbers is None:
-        ax.set_xscale("linear")
-        ax.set_xlim(-0.3, len(values) - 0.7)
-        _ticks(ax.xaxis, list(values), room=10)
-        return
-    low, high = float(numbers.min()), float(numbers.max())
-    if low > 0:
-        # Even steps, such as 1, 2, …, 50 neighbours, are easier to read on a linear axis.
-        steps = np.diff(np.sort(numbers))
-        log = high / low >= _LOG and float(steps.max()) > 3.0 * float(steps.min())
-        ax.set_xscale("log" if log or (numbers.size == 2 and high / low >= _LOG) else "linear")
-    elif ax.get_xscale() == "symlog":
-        ax.set_xscale("symlog", linthresh=float(np.abs(numbers[numbers != 0]).min()))
 
 
 def _ticks(axis: Axis, values: list[Any], room: int) -> None:
@@ -352,7 +273,7 @@ def _ticks(axis: Axis, values: list[Any], room: int) -> None:
     from matplotlib.axis import XAxis
 
     places = list(range(0, len(values), -(-len(values) // room)))
-    numbers = as_numbers(values)
+    numbers = _as_numbers(values)
     if numbers is None:
         labels = [text if len(text) <= 18 else text[:17] + "…" for text in map(str, values)]
         longest = max(map(len, labels))

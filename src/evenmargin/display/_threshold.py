@@ -16,10 +16,9 @@ from ..adjust import MetricCurve, best_threshold, best_z, metric_curve
 from ..metrics import METRICS, CostMatrix, FBeta, Metric, MetricLike, get_metric, precision, recall, specificity
 from ..operating.responses import score_method, scores_for
 from ..zsvm import ZAdjustedClassifier, parts_of_score
-from ._axes import Style, legend_above, style
 from ._base import ROWS, Option, ScoreDisplay, ScoredRows, ScoreSource
-from .colours import BLACK, GREY, NEGATIVE, OTHERS, POSITIVE
-from .ranges import class_quantile, typical_range
+from .axes import BLACK, GREY, NEGATIVE, OTHERS, POSITIVE, Style, legend_above, style
+from .binning import class_quantile, typical_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,8 +31,6 @@ _DEFAULT = ("gmean", "sensitivity", "specificity")
 _NAMES = {"gmean": "G-mean", "f1": "F1", "mcc": "MCC"}
 Metrics: TypeAlias = MetricLike | Iterable[MetricLike] | Mapping[str, MetricLike]
 _COLORS = {"sensitivity": POSITIVE, "specificity": NEGATIVE, "G-mean": BLACK}
-
-
 _PARTS = {"sensitivity": recall, "specificity": specificity, "precision": precision}
 
 
@@ -141,7 +138,7 @@ class ThresholdDisplay(ScoreDisplay):
 
     _subject = "how metrics depend on the threshold, or on z,"
     _artist = "For all lines, as in matplotlib's `plot`."
-    _is_curve, _shares_axes, _name_text = False, False, "Title of the legend."
+    _is_curve, _name_text = False, "Title of the legend."
     _scores = {
         "y_score": Option(None, ROWS, "Higher for the positive class; rows above a threshold are predicted positive.")
     }

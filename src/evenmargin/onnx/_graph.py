@@ -113,11 +113,6 @@ class Graph:
         rise = self("Mul", self("Gather", slope.ravel(), found), self("Sub", x, self("Gather", table, found)))
         return self("Add", rise, self("Gather", height.ravel(), found))
 
-    # --- loops ---
-
-    def _inner(self) -> Graph:
-        return Graph(self.scope, _Body(self.container.target_opset), self.numbers)
-
     def in_blocks(self, rows: str, step: int, width: int, build: Callable[[Graph, str], str]) -> str:
         """`build` of some rows at a time, one below the other: memory is that of a block, however many rows there are.
 
@@ -127,7 +122,7 @@ class Graph:
         from onnx import TensorProto
         from onnx.helper import make_tensor_value_info as typed
 
-        body = self._inner()
+        body = Graph(self.scope, _Body(self.container.target_opset), self.numbers)
         turn, going, before = self.name(), self.name(), self.name()
         start = body("Mul", body("Reshape", turn, np.array([1])), np.array([step]))
         block = body("Slice", rows, start, body("Add", start, np.array([step])), np.array([0]))
@@ -140,18 +135,6 @@ class Graph:
         height = self("Gather", self("Shape", rows), np.array(0))
         turns = self("Div", self("Add", height, np.array(step - 1)), np.array(step))
         return self("Loop", turns, np.array(True), np.zeros((0, width)), body=graph)
-
-    def over_columns(self, left: str, right: str, start: str, build: Callable[[Graph, str, str, str], str]) -> str:
-        """Go from `start` through the columns of `left` and the rows of `right`, one of each at a time."""
-        from onnx import TensorProto, helper
-
-        body = self._inner()
-        names = [self.name() for _ in range(3)]
-        after = build(body, *names)
-        inputs = [helper.make_tensor_value_info(name, TensorProto.DOUBLE, None) for name in names]
-        output = helper.make_tensor_value_info(after, TensorProto.DOUBLE, None)
-        graph = body.container.graph("column", inputs, [output])
-        return self("Scan", start, left, right, body=graph, num_scan_inputs=2, scan_input_axes=[1, 0])
 
 
 class _Body:

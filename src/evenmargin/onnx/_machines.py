@@ -46,7 +46,9 @@ def kernel_sums(g: Graph, kernel: Kernel, rows: str, others: MatrixLike, V: Floa
     others, V = to_host(others), to_host(V)
     if V.shape[0] == 0:  # no support vectors
         return g("MatMul", g.double(rows), np.zeros((others.shape[1], V.shape[1])))
-    step = int(np.clip(_BLOCK // V.shape[0], 64, 4_096))
+    # The Laplacian kernel takes as many differences as there are columns for each value: they should fit into a cache.
+    numbers, least = (16 * others.shape[1], 4) if isinstance(kernel, kernels.Laplacian) else (1, 64)
+    step = int(np.clip(_BLOCK // (V.shape[0] * numbers), least, 4_096))
 
     def sums(body: Graph, block: str) -> str:
         return body("MatMul", kernel_values(body, kernel, block, others), body.double(V))
@@ -61,7 +63,8 @@ def kernel_values(g: Graph, kernel: Kernel, rows: str, others: MatrixLike) -> st
     width = others.shape[1]
     left, right = (_scaled(g, kernel, side, centre, width) for side in (rows, others))
     if isinstance(kernel, kernels.Laplacian):
-        return g("Exp", g("Neg", _distances(g, left, right)))
+        apart = g("Sub", g("Unsqueeze", left, np.array([1])), g("Unsqueeze", right, np.array([0])))
+        return g("Exp", g("Neg", g("ReduceSum", g("Abs", apart), np.array([2]), keepdims=0)))
     if isinstance(kernel, kernels.RBF | kernels.Exponential):
         # −‖a − b‖²/2 = (a, −‖a‖²/2) · (b, 1) − ‖b‖²/2
         left = g.beside(left, _minus_half_square(g, left))
@@ -94,17 +97,6 @@ def _scaled(g: Graph, kernel: Kernel, rows: str | Floats, centre: Array | None, 
 
 def _minus_half_square(g: Graph, rows: str) -> str:
     return g("Mul", g.total(g("Mul", rows, rows)), -0.5)
-
-
-def _distances(g: Graph, left: str, right: str) -> str:
-    """Σ_k |a_k − b_k| for all pairs, one column after the other: no array is larger than the result."""
-
-    def add(body: Graph, before: str, own: str, other: str) -> str:
-        return body("Add", before, body("Abs", body("Sub", body("Unsqueeze", own, np.array([1])), other)))
-
-    counts = [g("Slice", g("Shape", side), np.array([0]), np.array([1])) for side in (left, right)]
-    zeros = g("Expand", 0.0, g("Concat", *counts, axis=0))
-    return g.over_columns(left, g("Transpose", right, perm=[1, 0]), zeros, add)
 
 
 # --- machines ---

@@ -6,14 +6,14 @@ Regions are filled, outlined, and hatched where shades alone would not distingui
 from __future__ import annotations
 
 from itertools import islice, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 from scipy.sparse import issparse
 
-from .._util.typing import Array, Index, Mask
-from ..display.ranges import typical_range
+from .._util.typing import Array, Mask
+from ..display.binning import typical_range
 from ._charts import Frame, numbered_ticks, short
 from ._evidence import Evidence
 from ._influence import Influence
@@ -24,7 +24,7 @@ __all__ = ["boundary"]
 
 _CELLS = 60  # of the plane, in each direction
 _POINTS = {"pos": 60, "neg": 120}
-_HATCH = 4  # cells from one line to the next
+_HATCHES = {"after": 45, "before": -45}  # the angles of their stripes
 
 
 def boundary(evidence: Evidence, found: Influence | None, seed: int) -> dict[str, Any] | None:
@@ -39,12 +39,9 @@ def _plane(evidence: Evidence, found: Influence | None, seed: int) -> dict[str, 
     if pair is None:
         return None
     edges = [_span(evidence, j) for j in pair]
-    middles = [0.5 * (part[1:] + part[:-1]) for part in edges]
-    across, up = (part.ravel() for part in np.meshgrid(*middles))
-    best = _best_plane(evidence, pair, across, up)
-    if best is None:
+    regions = _regions(evidence, pair, edges)
+    if regions is None:
         return None
-    regions = {kind: mask.reshape(_CELLS, _CELLS) for kind, mask in best.regions.items()}
     titles = {"both": "flagged before and after" if len(regions) > 1 else "flagged"}
     titles |= {"after": "flagged only after", "before": "flagged only before", "none": "not flagged"}
     shares = {kind: float(np.mean(mask)) for kind, mask in regions.items()}
@@ -56,47 +53,23 @@ def _plane(evidence: Evidence, found: Influence | None, seed: int) -> dict[str, 
     words = ("The boundary", f"Shares of the area in the plane of {x} and {y}: {areas}.")
     frame = Frame("slice-chart", (cut(x, 44), cut(y, 50)), words, height=320, left=52.0)
     chart = _plane_chart(frame, edges, regions, _some_points(evidence, pair, edges, seed))
-    return {"chart": chart, "of": best.of, "kinds": kinds}
+    return {"chart": chart, "kinds": kinds}
 
 
-class _FlaggedCells(NamedTuple):
-    """Which cells of a plane are flagged, after and before, and what the other columns are typical of."""
-
-    after: Mask
-    before: Mask | None
-    of: str
-
-    @property
-    def regions(self) -> dict[str, Mask]:
-        if self.before is None:
-            return {"both": self.after}
-        after, before = self.after, self.before
-        return {"both": after & before, "after": after & ~before, "before": before & ~after}
-
-
-def _best_plane(evidence: Evidence, pair: tuple[int, int], across: Array, up: Array) -> _FlaggedCells | None:
-    """The first plane that shows the boundary well, or else the best one; None if each has only one region."""
-    tried: list[tuple[bool, float, _FlaggedCells]] = []
-    for rows, of in _typical_of(evidence):
-        grid = evidence.table.slice(evidence.table.typical(rows), *pair, across, up)
-        scores = evidence.rule.score(grid)
-        plane = _FlaggedCells(scores > evidence.rule.threshold, evidence.rule.flagged_before(grid, scores), of)
-        share, both = float(np.mean(plane.after)), plane.before is None or bool((plane.after & plane.before).any())
-        if 0.15 < share < 0.85 and both:
-            return plane
-        if 0 < share < 1:
-            tried.append((both, -abs(share - 0.5), plane))
-    return max(tried, key=lambda one: one[:2])[-1] if tried else None
-
-
-def _typical_of(evidence: Evidence) -> list[tuple[Index, str]]:
-    """Groups of rows, with their names, of which the values in the other columns may be typical."""
+def _regions(evidence: Evidence, pair: tuple[int, int], edges: list[Array]) -> dict[str, Mask] | None:
+    """Which cells are flagged, before and after, with other columns as near the threshold; None if all are alike."""
     near = np.argsort(np.abs(evidence.scores - evidence.rule.threshold), kind="stable")
-    some = evidence.index[:: max(1, evidence.index.size // 5_000)]
-    close = max(10, min(500, evidence.index.size // 20))
-    positives = evidence.index[evidence.positive]
-    own = positives[:: max(1, positives.size // 5_000)]
-    return [(some, "all rows"), (evidence.index[near[:close]], "rows near the threshold"), (own, "the class itself")]
+    rows = evidence.index[near[: max(10, min(500, near.size // 20))]]
+    across, up = np.meshgrid(*(0.5 * (part[1:] + part[:-1]) for part in edges))
+    grid = evidence.table.slice(evidence.table.typical(rows), *pair, across.ravel(), up.ravel())
+    scores = evidence.rule.score(grid)
+    after, before = scores > evidence.rule.threshold, evidence.rule.flagged_before(grid, scores)
+    if after.all() or not after.any():
+        return None
+    regions = {"both": after}
+    if before is not None:
+        regions = {"both": after & before, "after": after & ~before, "before": before & ~after}
+    return {kind: mask.reshape(across.shape) for kind, mask in regions.items()}
 
 
 def _columns(evidence: Evidence, found: Influence | None) -> tuple[int, int] | None:
@@ -149,27 +122,19 @@ def _plane_chart(
     frame.add("rect", class_="ground", x=frame.left, y=frame.top, width=width, height=height)
     across, up = ([short(scale(at)) for at in part] for scale, part in zip((frame.x, frame.y), edges, strict=True))
     for kind, mask in regions.items():
-        _draw_region(frame, kind, mask, across, up)
-    _draw_path(frame, "outline", _outline(list(regions.values()), across, up))
+        path = _covering(mask, across, up)
+        frame.add("path", class_=f"region {kind}", d=path)
+        if kind in _HATCHES:
+            frame.parts.append(
+                f'<pattern id="hatch-{kind}" width="9" height="9" patternUnits="userSpaceOnUse" '
+                f'patternTransform="rotate({_HATCHES[kind]})"><path class="stripe {kind}" d="M4.5 0V9"/></pattern>'
+            )
+            frame.add("path", class_=f"hatch {kind}", d=path, fill=f"url(#hatch-{kind})")
+    frame.add("path", class_="outline", d=_outline(list(regions.values()), across, up))
     _draw_points(frame, points)
     frame.x_axis(numbered_ticks(*frame.x_range, 5))
     frame.y_axis(numbered_ticks(*frame.y_range, 5), grid=False)
     return frame.svg()
-
-
-def _draw_region(frame: Frame, kind: str, mask: Mask, across: list[str], up: list[str]) -> None:
-    path = "".join(
-        f"M{across[left]} {up[above]}H{across[right]}V{up[below]}H{across[left]}z"
-        for below, above, left, right in _rectangles(mask)
-    )
-    _draw_path(frame, f"region {kind}", path)
-    if kind != "both":
-        _draw_path(frame, f"hatch {kind}", _hatch(mask, kind == "after", across, up))
-
-
-def _draw_path(frame: Frame, class_: str, path: str) -> None:
-    if path:
-        frame.add("path", class_=class_, d=path)
 
 
 def _draw_points(frame: Frame, points: dict[str, tuple[Array, Array]]) -> None:
@@ -192,17 +157,13 @@ def _runs(cells: Mask) -> list[tuple[int, int]]:
     return list(zip(ends[::2], ends[1::2], strict=True))
 
 
-def _rectangles(mask: Mask) -> list[tuple[int, int, int, int]]:
-    """Few rectangles (below, above, left, right) that cover the cells: runs in a row, joined with equal ones below."""
-    open_runs: dict[tuple[int, int], int] = {}
-    done: list[tuple[int, int, int, int]] = []
-    for k in range(mask.shape[0] + 1):
-        runs = set(_runs(mask[k])) if k < mask.shape[0] else set()
-        for run in [run for run in open_runs if run not in runs]:
-            done.append((open_runs.pop(run), k, *run))
-        for run in runs:
-            open_runs.setdefault(run, k)
-    return done
+def _covering(mask: Mask, across: list[str], up: list[str]) -> str:
+    """Rectangles that cover the cells, one for each run in a row."""
+    return "".join(
+        f"M{across[left]} {up[k + 1]}H{across[right]}V{up[k]}H{across[left]}z"
+        for k, cells in enumerate(mask)
+        for left, right in _runs(cells)
+    )
 
 
 def _outline(masks: list[Mask], across: list[str], up: list[str]) -> str:
@@ -213,16 +174,4 @@ def _outline(masks: list[Mask], across: list[str], up: list[str]) -> str:
         lines += [f"M{across[j]} {up[start]}V{up[end]}" for start, end in _runs(one != other)]
     for i, (one, other) in enumerate(pairwise(np.asarray(region)), start=1):
         lines += [f"M{across[start]} {up[i]}H{across[end]}" for start, end in _runs(one != other)]
-    return "".join(lines)
-
-
-def _hatch(mask: Mask, rising: bool, across: list[str], up: list[str]) -> str:
-    """Every fourth diagonal of the cells, as far as the mask goes."""
-    turned, places = (mask, up) if rising else (mask[::-1], up[::-1])
-    lines = []
-    for offset in range(-mask.shape[0] + 1, mask.shape[1]):
-        if offset % _HATCH == 0:
-            i, j = max(0, -offset), max(0, offset)
-            for start, end in _runs(np.diagonal(turned, offset)):
-                lines.append(f"M{across[j + start]} {places[i + start]}L{across[j + end]} {places[i + end]}")
     return "".join(lines)

@@ -14,7 +14,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from .._util.typing import Array
-from ..display.calibration import CalibrationBins
+from ..display.binning import CalibrationBins
 from ._words import cut, fixed, percent, significant
 
 __all__ = [

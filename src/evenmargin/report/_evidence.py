@@ -305,8 +305,6 @@ def _objective(model: BaseEstimator) -> Objective | None:
 
 def _prices(prices: Any, model: BaseEstimator, positive: Mask, weight: Array) -> Prices:
     """The given prices, those of the model's objective, or such that both classes count the same."""
-    if isinstance(prices, Prices):
-        return prices
     given = isinstance(prices, Mapping | list | tuple | np.ndarray)
     goal = get_objective(prices) if given else _objective(model) if prices is None else None
     if goal is not None and goal.costs is not None:

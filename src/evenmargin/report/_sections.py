@@ -12,8 +12,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from .._util.typing import Array
-from ..display.calibration import CalibrationBins, calibration_bins
-from ..display.ranges import typical_range
+from ..display.binning import CalibrationBins, calibration_bins, typical_range
 from ..operating import wilson
 from . import _charts as charts
 from ._boundary import boundary

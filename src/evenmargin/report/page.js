@@ -27,10 +27,6 @@
   };
   const recall = (i) => tp[i] / (tp[i] + fn[i]);
   const put = (id, words) => { at(id).textContent = words; };
-  const announce = (id, words, delay) => { // emptied first, so that the same words are read aloud again
-    put(id, "");
-    return setTimeout(() => put(id, words), delay);
-  };
 
   const move = (chart, x, y) => {
     const svg = at(chart + "-chart"), mark = at(chart + "-chart-now"), scale = (key) => Number(svg.dataset[key]);
@@ -65,24 +61,18 @@
   let waiting = 0;
   const update = () => {
     const words = show();
-    clearTimeout(waiting); // announced once the slider rests
-    waiting = announce("live", words, 400);
+    clearTimeout(waiting); // read aloud once the slider rests; emptied first, so that the same words are read again
+    put("live", "");
+    waiting = setTimeout(() => put("live", words), 400);
   };
   const go = (i) => { slider.value = i; update(); };
 
   const cheapest = () => {
-    const missed = price("price-fn"), alarm = price("price-fp");
-    let best = 0;
-    for (let i = 1; i < tp.length; i++) if (cost(i, missed, alarm) < cost(best, missed, alarm)) best = i;
-    return best;
-  };
-  const enough = () => {
-    let i = tp.length - 1;
-    while (i > 0 && !(recall(i) >= 0.95)) i--;
-    return i;
+    const missed = price("price-fn"), alarm = price("price-fp"), costs = tp.map((_, i) => cost(i, missed, alarm));
+    return costs.indexOf(Math.min(...costs));
   };
 
-  for (const id of ["controls", "prices", "theme", "copy"]) at(id).hidden = false;
+  for (const id of ["controls", "prices"]) at(id).hidden = false;
   at("static").hidden = true;
   at("go-before").hidden = points.before === null;
   slider.value = points.chosen;
@@ -91,38 +81,10 @@
   at("go-chosen").addEventListener("click", () => go(points.chosen));
   at("go-before").addEventListener("click", () => go(points.before));
   at("go-cheapest").addEventListener("click", () => go(cheapest()));
-  at("go-recall").addEventListener("click", () => go(enough()));
+  at("go-recall").addEventListener("click", () => go(tp.findLastIndex((_, i) => recall(i) >= 0.95)));
   show();
 
-  // --- the page ---
-
-  const themes = ["automatic", "light", "dark"];
-  at("theme").addEventListener("click", () => {
-    const now = document.documentElement.dataset.theme || "automatic";
-    const next = themes[(themes.indexOf(now) + 1) % themes.length];
-    if (next === "automatic") delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = next;
-    put("theme", "Theme: " + next);
-  });
-
-  let announcing = 0, renaming = 0;
-  const confirm = (words, label) => {
-    clearTimeout(announcing);
-    clearTimeout(renaming);
-    announcing = announce("copied", words, 100);
-    put("copy", label);
-    renaming = setTimeout(() => put("copy", "Copy"), 4000);
-  };
-  at("copy").addEventListener("click", async () => {
-    const code = at("snippet");
-    try {
-      await navigator.clipboard.writeText(code.textContent);
-      confirm("Copied", "Copied");
-    } catch { // selected, so that the reader can copy it
-      getSelection().selectAllChildren(code);
-      confirm("The code could not be copied. It is selected: copy it with your keyboard.", "Selected: press Ctrl+C");
-    }
-  });
+  // --- paper shows what is folded on the screen ---
 
   const folded = [...document.querySelectorAll("details")];
   let closed = [];

@@ -26,7 +26,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from .._util.threads import available_cores, one_blas_thread
 from .._util.typing import Array, Index, Labels
-from ..display.colours import GREEN, NEGATIVE, POSITIVE
+from ..display.axes import GREEN, NEGATIVE, POSITIVE
 from ..kernels import RBF, kernel_matrix
 from ..losses import Blinex, Log
 from ..metrics import roc_auc

@@ -196,22 +196,21 @@ def _by_set(values: Mapping[str, float]) -> str:
 
 def _draw(settings: Settings, results: Results, figure: Figure) -> None:
     """A row for each set: learning curve, validation curves by bias and by λ."""
-    from ..display import LearningCurveDisplay, ValidationCurveDisplay
+    from ..display.axes import GREEN, GREY
 
     figure.set_size_inches(10.0, 2.3 * len(SETS))
     axes = figure.subplots(len(SETS), len(CURVES), sharey="row")
     for name, row in zip(SETS, axes, strict=True):
         for (key, label), ax in zip(CURVES.items(), row, strict=True):
             places, train, test = map(np.array, results[f"{name}/{Form.PRINTED}"].figures[key])
-            scores = {"train_scores": train, "test_scores": test, "score_name": "ROC-AUC"}
-            if key == "rows":
-                LearningCurveDisplay(train_sizes=places, **scores).plot(ax)
-            else:
-                ValidationCurveDisplay(param_name=label, param_range=places, **scores).plot(ax)
+            for words, scores, color in (("training", train, GREY), ("validation", test, GREEN)):
+                middle, spread = scores.mean(axis=1), scores.std(axis=1)
+                ax.plot(places, middle, "o-", markersize=3.5, color=color, label=words)
+                ax.fill_between(places, middle - spread, middle + spread, color=color, alpha=0.16, linewidth=0)
             repaired_places, _, repaired = _mean_curve(results, name, Form.REPAIRED, key)
             ax.plot(repaired_places, repaired, "--", color="black", label="validation, repaired form")
             ax.set(xlabel=label, ylabel=TITLES[name] if key == "rows" else "")
-            ax.get_legend().remove()
+            ax.set_xscale("log" if key == "lam" else "linear")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
 
 

@@ -1,4 +1,7 @@
-"""What all figures share: axes, reference lines, the legend, and styles that a user may replace."""
+"""What all figures share: colours, axes, reference lines, the legend, and styles that a user may replace.
+
+The colours are from the palette of Okabe and Ito, which colour-blind readers can distinguish.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from numpy.typing import ArrayLike
 
-from .colours import BLACK, OTHERS
-
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
 __all__ = [
-    "Style", "check_matplotlib", "get_axes", "has_label", "hide_frame", "legend_above", "next_color", "reference",
-    "style",
+    "BLACK", "GREEN", "GREY", "NEGATIVE", "OTHERS", "POSITIVE", "Style", "check_matplotlib", "get_axes",
+    "has_label", "hide_frame", "legend_above", "next_color", "reference", "style",
 ]  # fmt: skip
 
+NEGATIVE, POSITIVE = "#0072B2", "#D55E00"  # blue, vermilion
+BLACK, GREY, GREEN = "#222222", "#8C8C8C", "#009E73"
+OTHERS = [GREEN, "#AA4499", "#56B4E9", "#B8860B"]
 Style: TypeAlias = dict[str, Any]  # keyword arguments for an artist of matplotlib
 
 
