@@ -21,15 +21,10 @@ __all__ = ["minority_is_positive", "row_costs"]
 LARGEST_PRICE = 1e60
 
 
-def _balanced(totals: Array) -> Array:
-    return np.asarray(totals.sum() / (2.0 * totals))
-
-
-def _inverse(totals: Array) -> Array:
-    return np.asarray(1.0 / totals)
-
-
-_RULES: dict[str, Callable[[Array], Array]] = {"balanced": _balanced, "inverse": _inverse}
+_RULES: dict[str, Callable[[Array], Any]] = {
+    "balanced": lambda totals: totals.sum() / (2.0 * totals),
+    "inverse": lambda totals: 1.0 / totals,
+}
 
 
 def row_costs(

@@ -55,7 +55,7 @@ class Kernel(ABC):
 
     def flip_back(self, right: Floats) -> Floats:
         """The left side, made from the right one."""
-        return right
+        return self.flip(right)
 
     def combine(self, left: Floats, right: MatrixLike, buffer: Buffer, compiled: bool = False) -> Floats:
         """The argument of the map for all pairs of rows, left · rightᵀ, in a buffer that is used again."""
@@ -144,9 +144,6 @@ class Euclidean(Distance):
         right = products.copied(left)
         right[:, -2], right[:, -1] = left[:, -1], left[:, -2]
         return right
-
-    def flip_back(self, right: Floats) -> Floats:
-        return self.flip(right)
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,7 @@ def kernel_dot(
     A, B = _both_prepared(kernel, A, B, dtype)
     if (device := device_of(A)) is not None:
         V = arrays.put(V, device, B.dtype)
-        return np.asarray(arrays.to_host(products.dot(kernel, A, B, V, shift, precision=precision)))
+        return np.asarray(arrays.fetch(products.dot(kernel, A, B, V, shift, precision=precision)))
     common = shift * V.sum(axis=0, dtype=np.float64)
     V = np.ascontiguousarray(V, dtype=B.dtype)
     out = np.zeros((A.n, *V.shape[1:])) + common
@@ -218,7 +218,7 @@ def kernel_matrix(
     symmetric = A is B and _count(A) > 8 * TILE  # below, mirroring costs more
     A, B = _both_prepared(kernel, A, B, dtype)
     if device_of(A) is not None:
-        return _into(out, np.asarray(arrays.to_host(products.block(kernel, A, B))))
+        return _into(out, np.asarray(arrays.fetch(products.block(kernel, A, B))))
     filled = np.empty((A.n, B.n), A.dtype) if out is None else out
 
     def fill(rows: slice, columns: slice, tile: Floats) -> None:

@@ -27,6 +27,9 @@ from .duality import certify
 AnyProblem: TypeAlias = Any
 AnyState: TypeAlias = Any
 
+# Whether an option has a value that makes sense, and what it must be, in words.
+Condition: TypeAlias = tuple[Callable[[Any], bool], str]
+
 # Multiply-adds of one step: some tens of milliseconds.
 CHUNK = 30_000_000
 DRAWS = 65_536  # indices drawn at a time: few enough to stay in cache
@@ -65,6 +68,12 @@ class Solver(ABC):
     exact: ClassVar[bool] = True  # reaches the optimum of a convex problem to tol
     kernel: ClassVar[bool] = False  # solves a KernelProblem
     needs: ClassVar[tuple[str, ...]] = ()  # methods that a loss must have
+    _conditions: ClassVar[dict[str, Condition]] = {}  # of the options
+
+    def __post_init__(self) -> None:
+        for option, (met, wanted) in self._conditions.items():
+            if not met(value := getattr(self, option)):
+                raise ValueError(f"{type(self).__name__}: {option}={value!r} must be {wanted}.")
 
     def default_max_iter(self, problem: AnyProblem) -> int:
         return 100_000
@@ -102,19 +111,17 @@ class Solver(ABC):
         return all(hasattr(loss, method) for method in self.needs)
 
 
-def require(options: Any, **conditions: tuple[bool, str]) -> None:
-    """Refuse an option that does not meet its condition, and say what it must be."""
-    for name, (met, wanted) in conditions.items():
-        if not met:
-            raise ValueError(f"{type(options).__name__}: {name}={getattr(options, name)!r} must be {wanted}.")
+def whole(least: int) -> Condition:
+    """The condition of a whole number of at least `least`."""
+
+    def met(value: Any) -> bool:
+        return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+
+    return met, f"a whole number of at least {least}"
 
 
-def whole(value: Any, least: int) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
-
-
-def real(value: Any, low: float, high: float = math.inf) -> bool:
-    """A number with low ≤ value < high."""
+def is_real(value: Any, low: float, high: float = math.inf) -> bool:
+    """Whether it is a number with low ≤ value < high."""
     return isinstance(value, Real) and not isinstance(value, bool) and low <= float(value) < high
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._util.typing import Array, Floats
-from ..weights import LARGEST_PRICE, is_minority, minority_is_positive, prices_are_usable, row_costs
+from ..weights import LARGEST_PRICE, is_minority, prices_are_usable, row_costs
 
 __all__ = ["Task", "binary_task", "effective_C", "one_vs_rest"]
 
@@ -57,9 +57,11 @@ def binary_task(
     `density` is one more factor of the prices; class weights do not see it.
     """
     positive = y == classes[which]
-    pair = None if totals is None else np.array([totals.sum() - totals[which], totals[which]])
-    rare = minority_is_positive(positive, weight) if pair is None else is_minority(pair[1], pair[0])
-    total = float(weight.sum() if totals is None else totals.sum())
+    if totals is None:
+        total, pair = float(weight.sum()), np.array([weight[~positive].sum(), weight[positive].sum()])
+    else:
+        total, pair = float(totals.sum()), np.array([totals.sum() - totals[which], totals[which]])
+    rare = is_minority(pair[1], pair[0])
     C = effective_C(C, alpha, total)
     with np.errstate(over="ignore"):
         price = C * row_costs(class_weight, y, positive, weight, pair, classes)

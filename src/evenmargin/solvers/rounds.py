@@ -68,10 +68,6 @@ class Trail(NamedTuple):
     points: Array
     kappas: Array
 
-    @classmethod
-    def none(cls, width: int) -> Trail:
-        return cls(np.empty((0, width)), np.empty(0))
-
     def then(self, point: Array, kappa: float) -> Trail:
         return Trail(np.vstack([self.points, point]), np.append(self.kappas, kappa))
 
@@ -291,22 +287,16 @@ class Course:
 
 def begin(terms: Terms, start: Array | None = None, before: tuple[Array, Trail, float] | None = None) -> Course:
     """The course to start with: from the point, trail and κ of an earlier one, from a point, or from zero."""
+    start = start if before is None else before[0]
     point = np.zeros(terms.width) if start is None else start.astype(np.float64)
-    if before is not None and start is None:
-        point, trail, kappa = before
-        if terms.hinge and kappa and trail.kappas.size <= _LONGEST:
-            return Course(_with_offset(terms, point), trail, kappa)
-        start = point
-    point, trail = _with_offset(terms, point), Trail.none(terms.width)
+    if not terms.learned:
+        point[-1] = terms.offset
+    trail = Trail(np.empty((0, terms.width)), np.empty(0))
     if not terms.hinge:
         return Course(point, trail, 0.0)
-    if start is None:
-        return Course(point, trail, _KAPPA)
-    return Course(point, trail.then(point, _KAPPA), _GROWTH * _KAPPA)
-
-
-def _with_offset(terms: Terms, point: Array) -> Array:
-    return point if terms.learned else np.append(point[:-1], terms.offset)
+    if before is not None and before[2] and before[1].kappas.size <= _LONGEST:
+        return Course(point, *before[1:])
+    return Course(point, trail, _KAPPA) if start is None else Course(point, trail.then(point, _KAPPA), _GROWTH * _KAPPA)
 
 
 def drive(terms: Terms, course: Course) -> Rounds:
@@ -330,23 +320,17 @@ def drive(terms: Terms, course: Course) -> Rounds:
         # What a step, and new multipliers after it, may still gain; these go on with each κ where steps have ended.
         gain = float(-gradient @ direction) + (seen.moved / course.kappa if course.kappa else 0.0)
         stuck = 0 if gain > 1e-16 * abs(course.best) else stuck + 1
-        if stuck > (2 if course.kappa else 0):
-            return _judged(course, terms.tol)
-        course.steps += 1
-        taken = yield from _step(terms, course, seen, gradient, direction)
-        if taken is None:
-            return _judged(course, terms.tol)
+        taken = None
+        if stuck <= (2 if course.kappa else 0):
+            course.steps += 1
+            taken = yield from _step(terms, course, seen, gradient, direction)
+        if taken is None:  # no progress is left: converged if the gap is as small as float64 allows
+            return Status.CONVERGED if course.within(max(terms.tol, 1e-9)) else Status.STALLED
         if terms.wide:
-            step = taken[0] - course.point
-            _remember(memory, step, terms.gradient(*taken) - gradient)
+            _remember(memory, taken[0] - course.point, terms.gradient(*taken) - gradient)
         course.point, seen = taken
     yield from _settle(terms, course)
     return Status.CONVERGED
-
-
-def _judged(course: Course, tol: float) -> Status:
-    """The status when no progress is left: converged if the gap is as small as float64 allows."""
-    return Status.CONVERGED if course.within(max(tol, 1e-9)) else Status.STALLED
 
 
 def _ask(terms: Terms, course: Course, direction: Array | None) -> Request:
