@@ -1,7 +1,6 @@
 """The cost of each row (class weights times sample weights), which class is the minority, and which prices are usable.
 
-Totals count sample weights, so that a weight of 2 counts a row twice and a row of weight 0 is ignored, also for
-"balanced" and "inverse".
+Totals count sample weights, for "balanced" and "inverse" too: a weight of 2 counts a row twice, one of 0 not at all.
 """
 
 from __future__ import annotations

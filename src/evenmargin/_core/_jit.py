@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 import tempfile
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,23 +21,15 @@ from numba.core import caching, cgutils, types
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
+from .._util.files import user_cache
+
 __all__ = ["jit", "jit_exactly", "overload", "prefetch"]
 
 Loop: TypeAlias = Callable[..., Any]
 
 # Sums may be reordered and fused, which is what lets LLVM vectorise a dot
 # product; NaN and infinity keep their meaning.
-_FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
-
-
-def _user_cache() -> Path:
-    if folder := os.environ.get("NUMBA_CACHE_DIR"):
-        return Path(folder)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home()))
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+_FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
 
 
 @lru_cache(maxsize=1)
@@ -55,7 +46,8 @@ def source_digest() -> str:
 def cache_folder() -> Path | None:
     """The folder for compiled loops, or None where none can be written."""
     try:
-        folder = _user_cache() / "evenmargin" / source_digest()
+        chosen = os.environ.get("NUMBA_CACHE_DIR")
+        folder = (Path(chosen, "evenmargin") if chosen else user_cache()) / source_digest()
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except (OSError, RuntimeError):
@@ -97,22 +89,17 @@ def _ours(signature: Any) -> bool:
     return all(kind.__module__.split(".")[0] == "evenmargin" for kind in classes)
 
 
-def jit(function: Loop) -> Loop:
+def jit(function: Loop, fastmath: frozenset[str] = _FASTMATH) -> Loop:
     """Compile a loop on its first call, without the GIL, cached on disk."""
-    return _compile(function, _FASTMATH)
-
-
-def jit_exactly(function: Loop) -> Loop:
-    """The same, for arithmetic whose order matters: products and sums may be fused, not reordered."""
-    return _compile(function, {"contract"})
-
-
-def _compile(function: Loop, fastmath: set[str]) -> Loop:
-    compiled = numba.njit(nogil=True, fastmath=fastmath, error_model="numpy")(function)
+    compiled = numba.njit(nogil=True, fastmath=set(fastmath), error_model="numpy")(function)
     # Under NUMBA_DISABLE_JIT the function comes back as it was.
     if hasattr(compiled, "_cache") and cache_folder() is not None:
         compiled._cache = _Cache(function)
     return compiled
+
+
+# For arithmetic whose order matters: products and sums may be fused, not reordered.
+jit_exactly = partial(jit, fastmath=frozenset({"contract"}))
 
 
 @intrinsic

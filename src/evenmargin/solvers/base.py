@@ -1,8 +1,7 @@
 """The one loop that every solver runs under.
 
-A solver says where to start, takes steps, measures the gap and fills in the solution. The loop owns everything else:
-the budget, the tolerance, halting, the progress bar, the history, and the reason for stopping. Because a step is short,
-Ctrl-C is answered between two of them.
+A solver says where to start, takes steps, measures the gap and fills in the solution. The loop does everything else:
+budget, tolerance, halting, progress bar, history and the reason for stopping. Ctrl-C is answered between two steps.
 """
 
 from __future__ import annotations
@@ -143,13 +142,13 @@ def run(problem: Problem, solver: Solver, control: Control) -> Solution:
             objective, gap = solver.gap(problem, state)
             certified_at = done
             note = f"gap {gap / max(abs(objective), 1e-300):.1e}"
-            history.append(_entry(done, started, objective=objective, gap=gap))
+            history.append(entry(done, started, objective=objective, gap=gap))
             if gap <= control.tol * abs(objective):
                 status = Status.CONVERGED
         if halting is not None and halting.until_check(done) == halting.every:
             stop = halting.check(done, *solver.coefficients(problem, state))
             note = f"ROC-AUC {halting.auc:.4f}"
-            history.append(_entry(done, started, auc=halting.auc))
+            history.append(entry(done, started, auc=halting.auc))
             if stop:
                 status = Status.HALTED
         if control.progress is not None:
@@ -167,7 +166,7 @@ def run(problem: Problem, solver: Solver, control: Control) -> Solution:
         moved = True
     if moved and control.certify:
         solution.objective, solution.gap = solver.certificate(problem, solution)
-        history.append(_entry(solution.n_iter, started, objective=solution.objective, gap=solution.gap))
+        history.append(entry(solution.n_iter, started, objective=solution.objective, gap=solution.gap))
     solution.status = _judge(solution, control.tol)
     if control.progress is not None:  # what is done is all there was to do
         control.progress(solution.n_iter, solution.n_iter, "")
@@ -184,5 +183,5 @@ def _judge(solution: Solution, tol: float) -> Status:
     return solution.status
 
 
-def _entry(done: int, started: float, **figures: float) -> dict[str, float]:
+def entry(done: int, started: float, **figures: float) -> dict[str, float]:
     return {"n_iter": done, "seconds": time.perf_counter() - started, **figures}

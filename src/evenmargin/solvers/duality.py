@@ -38,9 +38,8 @@ def dual_value(problem: Problem, alpha: Array) -> float:
         elif minus > plus:
             alpha[~positive] *= plus / minus
     total = float(alpha @ y)
-    value = -0.5 * problem.squared_norm(alpha * y) - _core.loss_loops.conjugate_sum(
-        problem.loss, alpha, y, problem.price
-    )
+    conjugates = _core.loss_loops.conjugate_sum(problem.loss, alpha, y, problem.price)
+    value = -0.5 * problem.squared_norm(alpha * y) - conjugates
     if problem.augmented:
         value -= 0.5 * total * total
     return float(value - problem.offset * total)

@@ -1,13 +1,13 @@
 """The kernel matrix of the training rows, and three ways to hold it.
 
 - `WholeGram`: all of it, in float64. For few rows, and for precomputed kernels.
-- `CachedGram`: rows that were asked for, as many as fit into a given memory. For
-  kernels that cost more to compute than to read: many columns, callables.
-- `StreamedGram`: nothing; tiles are computed when they are needed and forgotten. For
-  rows on a device, too: what a round asks for costs less to compute there than to keep.
+- `CachedGram`: rows that were asked for, as many as fit into a given memory. For kernels that cost more to compute
+  than to read: many columns, callables.
+- `StreamedGram`: nothing; tiles are computed when they are needed and forgotten. For rows on a device, too: the
+  columns that a round asks for cost less to compute there than to keep.
 
-All of them answer the same two questions: the block of a working set, and what a
-change of some coefficients does to the scores of all rows.
+All of them answer the same two questions: the block of a working set, and what a change of some coefficients does to
+the scores of all rows.
 """
 
 from __future__ import annotations
@@ -207,9 +207,7 @@ class CachedGram(Gram):
         room = max(2, self.capacity // (self.n * np.dtype(dtype).itemsize))
         self.store = np.empty((min(self.n, room), self.n), dtype)
         self.place = np.full(self.n, -1)  # where a row is stored
-        self.owner = np.full(self.store.shape[0], -1)  # whose row a place holds
         self.used = np.zeros(self.store.shape[0], np.int64)  # when it was last asked for
-        self.clock = 0
         self.most = min(block_rows(self.capacity), self.store.shape[0])
         if not isinstance(self.kernel, Function):
             self.points = Points(self.kernel, self.X, dtype, self.centre, self.capacity // 2)
@@ -232,16 +230,15 @@ class CachedGram(Gram):
 
     def _fetch(self, rows: Index) -> None:
         """Load these rows into the store, in place of the least recently used ones."""
-        self.clock += 1
+        now = self.used.max() + 1
         here = self.place[rows] >= 0
-        self.used[self.place[rows[here]]] = self.clock
+        self.used[self.place[rows[here]]] = now
         missing = rows[~here]
         if missing.size == 0:
             return
         slots = np.argsort(self.used, kind="stable")[: missing.size]
-        gone = self.owner[slots]
-        self.place[gone[gone >= 0]] = -1
-        self.owner[slots], self.place[missing], self.used[slots] = missing, slots, self.clock
+        self.place[np.isin(self.place, slots)] = -1
+        self.place[missing], self.used[slots] = slots, now
         if isinstance(self.kernel, Function):
             self.store[slots] = self.kernel.matrix(self.X[missing], self.X)
             return

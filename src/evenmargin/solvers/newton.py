@@ -267,10 +267,7 @@ def _whole(problem: Problem, scores: Array, alpha: Array) -> Part:
 
 
 def worth_polishing(problem: Problem, solution: Solution) -> bool:
-    """Whether a solution is to be computed to the last digits: a converged one, on small data.
-
-    There a weight of 2 and a row twice must agree.
-    """
+    """Whether to compute the last digits: for converged solutions on small data, where weight 2 must equal a row twice."""
     return problem.size <= SMALL and solution.status in (Status.CONVERGED, Status.STALLED, Status.STATIONARY)
 
 

@@ -16,16 +16,12 @@ __all__ = ["Task", "binary_task", "effective_C", "one_vs_rest"]
 
 @dataclass(frozen=True)
 class Task:
-    """A two-class task, in which the minority is labelled +1.
-
-    sign : +1 or −1, turns the task's scores into those of the class in question
-    radius : 1/√λ, or more where weights ask for it, for solvers that project
-    """
+    """A two-class task, in which the minority is labelled +1."""
 
     labels: Floats
     price: Array
-    sign: float
-    radius: float
+    sign: float  # +1 or −1, turns the task's scores into those of the class in question
+    radius: float  # 1/√λ, or more where weights ask for it, for solvers that project
 
 
 def one_vs_rest(classes: NDArray[Any]) -> list[int]:

@@ -5,8 +5,7 @@ and each machine of a path starts from the one before. Small folds (as in `Kerne
 in float64 and solved to the last digits without returning to Python (`_core/path_loops.py`); for large ones rows
 outside the fold get a price of 0, and blocked SMO (`solvers/smo.py`) works on the matrix as it is, to tol.
 
-The matrix may be on a device (`Square`). What is sequential stays here, and only
-the blocks and sums that it asks for come over.
+The matrix may be on a device (`Square`); only the blocks and sums that are asked for come over.
 """
 
 from __future__ import annotations
@@ -115,8 +114,7 @@ def solve_paths(
 
     A free intercept is learned and not penalised; otherwise it is `intercept`. (For a penalised one, add 1 to K and
     take free=False: the scores then include it.) No pair of rows violates the conditions of the optimum by more than
-    tol, in units of the margin. Folds of up to 2 048 rows are solved to the last digits; the squared hinge is for these
-    only.
+    tol, in units of the margin. Folds of up to 2 048 rows, for which alone the squared hinge is, are solved exactly.
 
     Examples
     --------

@@ -38,6 +38,7 @@ from .. import _core
 from .._util.typing import Array, LossLike
 from ..losses import Hinge, slopes, values
 from ..problem import Problem, Solution, Status, WithIntercept
+from .base import entry
 from .newton import completed, solve_lower, weighted_gram
 
 __all__ = ["WIDE", "Course", "Request", "Sums", "Terms", "Trail", "begin", "drive", "look"]
@@ -272,10 +273,8 @@ class Course:
         bound, pulls = terms.bound(seen)
         if bound > self.bound or not self.pulls.size:
             self.bound, self.pulls = bound, pulls
-        self.history.append({
-            "n_iter": self.steps, "rounds": self.rounds, "seconds": time.perf_counter() - self.started,
-            "objective": objective, "gap": self.gap,
-        })  # fmt: skip
+        now = entry(self.steps, self.started, rounds=self.rounds, objective=objective, gap=self.gap)
+        self.history.append(now)
 
     def within(self, tol: float) -> bool:
         return self.gap <= tol * abs(self.best)
@@ -311,7 +310,10 @@ def drive(terms: Terms, course: Course) -> Rounds:
         gradient = terms.gradient(course.point, seen)
         if course.kappa and float(gradient @ gradient) <= _LOOSE * seen.moved / course.kappa:
             # The residual is small beside the move that the multipliers are about to make.
-            seen = yield from _update(terms, course, seen)
+            # The sums with the new multipliers have mostly come with the last answer.
+            course.trail, course.kappa = course.trail.then(course.point, course.kappa), _grown(course.kappa)
+            seen = seen.ahead or (yield _ask(terms, course, None))
+            course.note(terms, seen, course.point)
             memory.clear()
             if course.within(terms.tol):
                 break
@@ -341,17 +343,6 @@ def _ask(terms: Terms, course: Course, direction: Array | None) -> Request:
 
 def _grown(kappa: float) -> float:
     return min(_GROWTH * kappa, _KAPPA_MAX)
-
-
-def _update(terms: Terms, course: Course, seen: Sums) -> Rounds:
-    """Update the multipliers; the sums with the new ones have mostly come with the last answer."""
-    course.trail, course.kappa = course.trail.then(course.point, course.kappa), _grown(course.kappa)
-    if seen.ahead is None:
-        seen = yield _ask(terms, course, None)
-    else:
-        seen = seen.ahead
-    course.note(terms, seen, course.point)
-    return seen
 
 
 def _step(terms: Terms, course: Course, seen: Sums, gradient: Array, direction: Array) -> Rounds:
