@@ -75,7 +75,6 @@ class SquaredHinge(NamedTuple):
         return -dual + 0.25 * dual * dual
 
     def dual_box(self) -> tuple[float, float]:
-        """Upper bound of the dual variable, and its ridge, per unit of cost."""
         return math.inf, 0.5
 
 

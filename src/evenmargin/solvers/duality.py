@@ -65,8 +65,7 @@ def certify(problem: Problem, w: Floats, b: float, alpha: Array | None = None) -
 def settled_intercept(problem: Problem, w: Array, b: float, alpha: Array) -> float:
     """The best free intercept for w, so that it depends on the data and not on the path.
 
-    Any row strictly inside its box determines it already; on large data, where
-    the search would be felt, b is believed if there is one.
+    A row strictly inside its box determines it: on large data, where the search would be felt, b is kept then.
     """
     share = alpha / problem.price
     held = problem.size > SMALL and np.any((share > 1e-9) & (share < 1.0 - 1e-9))

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -80,11 +79,7 @@ class Gram(ABC):
         self.rounding = unit * self._size()
         if self.ridge is not None:
             self.diagonal = self.diagonal + self.ridge
-
-    @cached_property
-    def largest(self) -> float:
-        """The largest |K(x, x)|."""
-        return float(np.abs(self.diagonal).max())
+        self.largest = float(np.abs(self.diagonal).max())
 
     def block(self, rows: Index) -> Array:
         """K of the given rows among themselves."""
@@ -162,7 +157,7 @@ class WholeGram(Gram):
         return super().block(rows)
 
     def _block(self, rows: Index) -> Array:
-        return _gather(self.K, rows, rows, self.workers)
+        return gather(self.K, rows, rows, self.workers)
 
     def _dot(self, rows: Index, scale: Array) -> Array:
         return _sum_rows(self.K, rows, scale, self.workers)
@@ -218,7 +213,7 @@ class CachedGram(Gram):
 
     def _block(self, rows: Index) -> Array:
         self._fetch(rows)
-        return _gather(self.store, self.place[rows], rows, self.workers)
+        return gather(self.store, self.place[rows], rows, self.workers)
 
     def _dot(self, rows: Index, scale: Array) -> Array:
         out = np.zeros(self.n)
@@ -287,8 +282,9 @@ def _sum_rows(K: Floats, rows: Index, scale: Array, workers: Workers) -> Array:
     return out
 
 
-def _gather(K: Floats, rows: Index, columns: Index, workers: Workers) -> Array:
+def gather(K: Floats, rows: Index, columns: Index, workers: Workers) -> Array:
+    """K[rows][:, columns] in float64."""
     out = np.empty((rows.size, columns.size))
-    gather, step = _core.smo_loops.gather, 128
-    workers.each(lambda i: gather(K, rows[i : i + step], columns, out[i : i + step]), range(0, rows.size, step))
+    copy, step = _core.smo_loops.gather, 128
+    workers.each(lambda i: copy(K, rows[i : i + step], columns, out[i : i + step]), range(0, rows.size, step))
     return out

@@ -146,7 +146,7 @@ class DrawnRows(ABC):
         """Prepare new rows, from this place on."""
 
     def _write(self, places: Index, values: Array) -> None:  # noqa: B027 (optional)
-        """Set the coefficients at these places."""
+        """Set the coefficients at these places, where they are kept beside the rows."""
 
     def _with_room(self, held: Any, start: int, empty: Callable[[int], Any]) -> Any:
         """The array held, or once it is full a larger one with the first `start` rows of it."""
@@ -178,7 +178,7 @@ class PlainDrawnRows(DrawnRows):
 
 
 class DrawnRowsOnHost(DrawnRows):
-    """Right sides of the rows, where they are dense, and their coefficients in the dtype of X."""
+    """Right sides of the rows, where they are dense."""
 
     def __init__(self, problem: KernelProblem) -> None:
         super().__init__(problem)
@@ -186,7 +186,6 @@ class DrawnRowsOnHost(DrawnRows):
         self.block = min(BLOCK, self.points.tile)  # fewer rows where they are long
         self.dense = self.points.sparse is None
         self.right = np.empty((0, self.points.width), self.points.dtype)
-        self.c = np.empty(self.place.size, self.points.dtype)
 
     def _append(self, new: Index, start: int) -> None:
         if self.dense:
@@ -194,13 +193,10 @@ class DrawnRowsOnHost(DrawnRows):
             self.right = self._with_room(self.right, start, lambda n: np.empty((n, points.width), points.dtype))
             self.right[start : self.count] = points.right(new)
 
-    def _write(self, places: Index, values: Array) -> None:
-        self.c[places] = values
-
     def against(self, order: Index, coef: Array) -> tuple[Array, Any]:
         problem, kernel = self.problem, self.problem.kernel
         left, own = self.points.left(order), np.empty((order.size, order.size), self.points.dtype)
-        c = self.c[: self.count]
+        c = coef[self.rows[: self.count]].astype(self.points.dtype)
         starts = range(0, self.count, _COLUMNS)
         parts = np.zeros((len(starts), order.size))
 

@@ -267,7 +267,7 @@ def _whole(problem: Problem, scores: Array, alpha: Array) -> Part:
 
 
 def worth_polishing(problem: Problem, solution: Solution) -> bool:
-    """Whether to compute the last digits: for converged solutions on small data, where weight 2 must equal a row twice."""
+    """Whether to compute the last digits: of a converged one on small data, where weight 2 must equal a row twice."""
     return problem.size <= SMALL and solution.status in (Status.CONVERGED, Status.STALLED, Status.STATIONARY)
 
 

@@ -44,14 +44,10 @@ def binary_task(
     alpha: float | None,
     class_weight: Any,
     dtype: Any,
-    totals: Array | None = None,
-    density: Array | None = None,
+    totals: Array | None = None,  # the weight of each class, where these rows are part of a stream
+    density: Array | None = None,  # one more factor of the prices, which class weights do not see
 ) -> Task:
-    """The task of class `which` against the rest.
-
-    `totals` holds the weight of each class where these rows are part of a stream.
-    `density` is one more factor of the prices; class weights do not see it.
-    """
+    """The task of class `which` against the rest."""
     positive = y == classes[which]
     if totals is None:
         total, pair = float(weight.sum()), np.array([weight[~positive].sum(), weight[positive].sum()])

@@ -19,8 +19,8 @@ Certificate: α_i = −ψ_i' gives the lower bound D of `duality.py`. A free int
 more is scaled by t ≤ 1 when the sums are known. loss*(t a) ≤ t loss*(a), as loss*(0) = 0 for hinge, squared hinge
 and log, so that two sums of conjugates suffice. The best objective and the best bound of all rounds are kept.
 
-With more than two thousand columns there is no matrix, which would be 16 MB in each answer: L-BFGS on the same sums.
-It takes ten times as many rounds or more, of the hinge above all.
+With more than two thousand columns there is no matrix, which would be 16 MB in each answer: L-BFGS on the same sums,
+in ten times as many rounds or more.
 """
 
 from __future__ import annotations

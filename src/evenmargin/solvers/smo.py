@@ -11,9 +11,8 @@ A round takes the rows that violate most and keeps the last round's free ones, s
 their block of K (`block.py`), and then updates v of all rows for the coefficients that changed. Sets grow when many of
 their rows are free, as they are for a large C.
 
-Many rows with a cheap kernel start from a sample: the machine of a quarter of the
-rows at four times their price is nearly the same function, and tells which of all
-rows are at which bound. This is repeated from some thousand rows upwards.
+Many rows with a cheap kernel start from a sample, which grows from some thousand rows: the machine of a quarter of the
+rows at four times their price is nearly the same function, and tells which of all rows are at which bound.
 
 Products with K are in float32 at first. Before the result is believed, v is computed again in float64 for the rows near
 the margin; if it then fails, rounds go on in float64. So the violation that ends a fit is a true one.
@@ -227,8 +226,7 @@ class SMO(Solver):
     def _check(self, problem: KernelProblem, state: SMOState, noise: float) -> None:
         """Compute v again in float64 for rows that rounding may misplace: free ones, and those near the margin.
 
-        For all rows where the others' rounding might show in the violation or the
-        objective. (In the gap, that of rows at a bound cancels.)
+        For all rows where the others' rounding might show in the violation or the objective. (It cancels in the gap.)
         """
         before, state.checked = state.checked, True
         if before or isinstance(state.gram, WholeGram):
@@ -250,10 +248,7 @@ class SMO(Solver):
         state.v = state.target - state.gram.dot(some, state.beta[some])
 
     def _from_samples(self, problem: KernelProblem) -> Array:
-        """β to start from: samples of growing size, each started from the one before.
-
-        Zero where the first sample says that it would not pay.
-        """
+        """β to start from, by samples of growing size; zero where the first one says that it would not pay."""
         rng = np.random.default_rng(0)
         classes = [rng.permutation(np.flatnonzero(kind)) for kind in (problem.y > 0, problem.y <= 0)]
 
