@@ -24,10 +24,7 @@ SMALL = 100_000
 
 
 def dual_value(problem: Problem, alpha: Array) -> float:
-    """The lower bound D(α), after making Σ α y = 0 where the intercept is free.
-
-    The class with the larger sum is scaled down: that keeps α in its box.
-    """
+    """The lower bound D(α); for a free intercept the class with more is scaled down, so that Σ α y = 0."""
     y = problem.y.astype(np.float64)
     if problem.free:
         alpha = alpha.copy()

@@ -369,10 +369,7 @@ def _short(along: Array, taus: Array) -> float:
 
 
 def _settle(terms: Terms, course: Course) -> Rounds:
-    """Move a free intercept that no row of the hinge determines to the middle of its range.
-
-    So it depends on the rows and not on the path, as `duality.settled_intercept` has it.
-    """
+    """Move a free intercept that no row of the hinge determines to the middle of its range, as `duality.py` does."""
     seen = course.best_sums
     if not (terms.hinge and terms.free and seen is not None and seen.inside == 0 and np.isfinite(seen.edges).all()):
         return

@@ -336,10 +336,7 @@ def _largest(numbers: Array, count: int) -> Index:
 
 
 def _extended(sample: KernelProblem, found: Solution, problem: KernelProblem) -> Array:
-    """β of more rows, by their margins under a machine of some: at a bound, or in between near the margin.
-
-    A free intercept is set so that Σ β = 0.
-    """
+    """β of more rows, by their margins under a machine of some; a free intercept is set so that Σ β = 0."""
     some = np.flatnonzero(found.coef)
     scores = kernel_dot(
         problem.kernel, problem.X, sample.X[some], found.coef[some], dtype=np.float32, workers=problem.workers,
