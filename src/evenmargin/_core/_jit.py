@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -21,8 +22,6 @@ from numba.core import caching, cgutils, types
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
-from .._util.files import user_cache
-
 __all__ = ["jit", "jit_exactly", "overload", "prefetch"]
 
 Loop: TypeAlias = Callable[..., Any]
@@ -30,6 +29,16 @@ Loop: TypeAlias = Callable[..., Any]
 # Sums may be reordered and fused, which is what lets LLVM vectorise a dot
 # product; NaN and infinity keep their meaning.
 _FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
+
+
+def _user_cache() -> Path:
+    if folder := os.environ.get("NUMBA_CACHE_DIR"):
+        return Path(folder)
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home()))
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
 @lru_cache(maxsize=1)
@@ -46,8 +55,7 @@ def source_digest() -> str:
 def cache_folder() -> Path | None:
     """The folder for compiled loops, or None where none can be written."""
     try:
-        chosen = os.environ.get("NUMBA_CACHE_DIR")
-        folder = (Path(chosen, "evenmargin") if chosen else user_cache()) / source_digest()
+        folder = _user_cache() / "evenmargin" / source_digest()
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except (OSError, RuntimeError):

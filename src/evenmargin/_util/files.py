@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -67,12 +66,3 @@ def check_place(path: str | os.PathLike[str], *read: str | os.PathLike[str] | No
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {folder}.")
     if not os.access(folder, os.W_OK):
         raise PermissionError(f"{path} cannot be written: the folder {folder} is not yours to write to.")
-
-
-def user_cache() -> Path:
-    """The folder of this package among the user's caches, by the custom of the platform; it may not exist yet."""
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "evenmargin"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "evenmargin"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "evenmargin"

@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +32,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._util.files import user_cache
 from ._arrays import Arrays, checksum, read, write
 from ._catalogue import CATALOGUE, Entry
 from ._openml import OpenMLTable, convert, fetch, first_of_its_kind
@@ -241,9 +241,16 @@ def _cache() -> Path | None:
     """The folder of downloads, which may not exist yet; None where the user has no home."""
     if folder := os.environ.get("EVENMARGIN_CACHE"):
         return Path(folder).expanduser() / "data"
-    with contextlib.suppress(RuntimeError):
-        return user_cache() / "data"
-    return None
+    try:
+        if sys.platform == "win32":
+            home = Path(os.environ.get("LOCALAPPDATA") or Path.home())
+        elif sys.platform == "darwin":
+            home = Path.home() / "Library" / "Caches"
+        else:
+            home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:
+        return None
+    return home / "evenmargin" / "data"
 
 
 def _breast_cancer() -> Arrays:
