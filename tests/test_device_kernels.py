@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 from evenmargin import kernels as k
 from evenmargin._device import arrays, products
 from evenmargin._util.threads import Workers
-from evenmargin.solvers.gram import Entries, GramOnDevice, StreamedGram, WholeGram, hold
+from evenmargin.solvers.gram import Entries, StreamedGram, WholeGram, hold
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 CPU = torch.device("cpu")
@@ -231,7 +231,7 @@ def test_few_rows_are_held_whole_on_the_host():
 @pytest.mark.parametrize(("constant", "ridge"), [(0.0, None), (1.0, np.linspace(0.1, 0.2, 2100))])
 def test_many_rows_answer_as_on_the_host(constant, ridge):
     here, there = grams(2100, constant, ridge)
-    assert isinstance(there, GramOnDevice)
+    assert isinstance(there, StreamedGram)
     assert isinstance(here, StreamedGram)
     some, wanted = np.arange(50, 350, 2), np.arange(0, 2100, 5)
     scale = np.random.default_rng(0).standard_normal(some.size)
@@ -249,5 +249,5 @@ def test_many_rows_answer_as_on_the_host(constant, ridge):
 def test_a_small_cache_is_enough_on_a_device():
     """Nothing of K is held, so `cache_size` bounds working sets alone."""
     there = hold(Entries(k.RBF(0.15), up(rows(2100)), Workers(1)), 0.01, 1024)
-    assert isinstance(there, GramOnDevice)
+    assert isinstance(there, StreamedGram)
     assert there.most < 1024

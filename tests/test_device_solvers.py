@@ -16,7 +16,7 @@ from evenmargin.problem import KernelProblem
 from evenmargin.sampling import get_sampler
 from evenmargin.solvers import SMO, Control, kernel_sgd, smo
 from evenmargin.solvers.base import run
-from evenmargin.solvers.gram import GramOnDevice
+from evenmargin.solvers.gram import StreamedGram
 from evenmargin.solvers.kernel_lbfgs import KernelLbfgs
 from evenmargin.solvers.kernel_sgd import DrawnRowsOnDevice, KernelSGD
 
@@ -166,8 +166,8 @@ def test_smo_on_few_rows_gives_the_same_digits(both):
 
 def test_smo_widens_where_float32_is_too_coarse(both, monkeypatch):
     """Kernel values of some 1e5: their float32 errors would be violations."""
-    widened, real = [], GramOnDevice.widen
-    monkeypatch.setattr(GramOnDevice, "widen", lambda self: widened.append(1) or real(self))
+    widened, real = [], StreamedGram.widen
+    monkeypatch.setattr(StreamedGram, "widen", lambda self: widened.append(1) or real(self))
     here, there = both(2200, C=1e-4, kernel=k.Poly(5.0, 2, 1.0))
     wanted, found = (run(problem, SMO(), Control(tol=1e-3)) for problem in (here, there))
     assert widened

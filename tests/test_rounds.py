@@ -60,7 +60,7 @@ def figures(seen: Sums):
 
 def a_request(problem, ahead=0.0):
     rng, width = np.random.default_rng(1), problem.shape[1] + 1
-    trail, kappa = Trail.none(width), 0.0
+    trail, kappa = Trail(np.empty((0, width)), np.empty(0)), 0.0
     if isinstance(problem.loss, Hinge):
         trail, kappa = trail.then(rng.standard_normal(width), 0.3).then(rng.standard_normal(width), 0.6), 1.2
     return Request(rng.standard_normal(width), 0.3 * rng.standard_normal(width), trail, kappa, True, ahead)

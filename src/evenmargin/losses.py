@@ -8,8 +8,7 @@ run the same source, so that each formula is written once. The methods must use 
 - ``conjugate(a)`` = sup over m of (−a·m − loss(m)), 0 ≤ a: convex losses, for the duality gap.
 - ``dual_box``: losses whose dual is a quadratic over a box (see `dual_cd`).
 
-At a kink the slope is that of the side with the larger margin: a margin of exactly 1 does not violate the hinge, as in
-all five papers.
+At a kink the slope is that of the larger margin's side: as in the papers, a margin of 1 does not violate the hinge.
 """
 
 from __future__ import annotations
@@ -76,7 +75,6 @@ class SquaredHinge(NamedTuple):
         return -dual + 0.25 * dual * dual
 
     def dual_box(self) -> tuple[float, float]:
-        """Upper bound of the dual variable, and its ridge, per unit of cost."""
         return math.inf, 0.5
 
 
@@ -176,12 +174,7 @@ class Blinex(NamedTuple):
 
 Loss = Hinge | SquaredHinge | Log | Blinex
 
-LOSSES: dict[str, type] = {
-    "hinge": Hinge,
-    "squared_hinge": SquaredHinge,
-    "log": Log,
-    "blinex": Blinex,
-}
+LOSSES: dict[str, type] = {"hinge": Hinge, "squared_hinge": SquaredHinge, "log": Log, "blinex": Blinex}
 
 
 def get_loss(loss: Any) -> Any:

@@ -1,18 +1,14 @@
 """The machines of the papers, each a few lines that compose the parts.
 
-Every function takes its paper's own parameter names, with types and defaults as in
-its signature, and returns an unfitted estimator. Whatever a paper leaves open is set
-on the estimator, for example ``ksgd().set_params(device="cuda")``. The papers:
+Every function takes its paper's own parameter names, with types and defaults as in its signature, and returns an
+unfitted estimator. What a paper leaves open is set on the estimator: `ksgd().set_params(device="cuda")`. The papers:
 
-- log-loss: Shuxia Lu and Mi Zhou, "Log-loss SVM Classification for Imbalanced
-  Data". `lsgd`, `wlsgd`, `ksgd`, `wksgd`.
-- pegasos: John Sun, "PEGASOS SVM for Imbalanced Classification".
-  `cost_sensitive_pegasos`.
-- z-svm: Tasadduq Imam, Kai Ming Ting and Joarder Kamruzzaman, "z-SVM: An SVM for
-  Improved Classification of Imbalanced Data". `zsvm`.
+- log-loss: Shuxia Lu and Mi Zhou, "Log-loss SVM Classification for Imbalanced Data". `lsgd`, `wlsgd`, `ksgd`, `wksgd`.
+- pegasos: John Sun, "PEGASOS SVM for Imbalanced Classification". `cost_sensitive_pegasos`.
+- z-svm: Tasadduq Imam, Kai Ming Ting and Joarder Kamruzzaman, "z-SVM: An SVM for Improved Classification of Imbalanced
+  Data". `zsvm`.
 - blinex: "Cost-sensitive Blinex SVM Model". `blinex_linear`, `blinex_kernel`.
-- gwl: Filippo Portera, "A Generalized Weighted Loss for SVC and MLP". `gwl_svc`,
-  `gwl_mlp`.
+- gwl: Filippo Portera, "A Generalized Weighted Loss for SVC and MLP". `gwl_svc`, `gwl_mlp`.
 """
 
 from __future__ import annotations
@@ -258,8 +254,7 @@ def zsvm(
 ) -> ZAdjustedClassifier:
     """z-SVM: a plain SVM whose minority support vectors are strengthened for the best training G-mean.
 
-    For the paper's combination with SMOTE, put SMOTE and this into a pipeline of
-    imbalanced-learn.
+    For the paper's combination with SMOTE, put SMOTE and this into a pipeline of imbalanced-learn.
 
     Parameters
     ----------
@@ -318,9 +313,8 @@ def gwl_mlp(
 ) -> DensityWeightedMLPRegressor:
     """GWL for MLP: a network for a number, its absolute errors weighted by the density around each row.
 
-    The paper gives layers and weights only. Adam, batches of 200 rows and
-    standardised columns are ours. Its errors are of predictions rounded to whole
-    numbers. Fitting needs torch.
+    The paper gives layers and weights only. Adam, batches of 200 rows and standardised columns are ours. Its errors
+    are of predictions rounded to whole numbers. Fitting needs torch.
 
     Parameters
     ----------

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AUCHalting", "WaitingTime", "improvement_waits", "roc_auc", "waiting_time"]
 
-Model = tuple[Floats, float]
-
 
 @dataclass(frozen=True, eq=False)
 class AUCHalting:
@@ -84,7 +82,7 @@ class AUCRun:
             (self.X, self.y), self.weight = rule.validation, None
         self.last = self.top = self.auc = 0.5  # the paper's start
         self.failures = 0
-        self.best: Model | None = None
+        self.best: tuple[Floats, float] | None = None
 
     def until_check(self, done: int) -> int:
         return self.every - done % self.every

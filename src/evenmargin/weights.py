@@ -1,7 +1,6 @@
 """The cost of each row (class weights times sample weights), which class is the minority, and which prices are usable.
 
-Totals count sample weights, so that a weight of 2 counts a row twice and a row of weight 0 is ignored, also for
-"balanced" and "inverse".
+Totals count sample weights, for "balanced" and "inverse" too: a weight of 2 counts a row twice, one of 0 not at all.
 """
 
 from __future__ import annotations
@@ -21,15 +20,10 @@ __all__ = ["minority_is_positive", "row_costs"]
 LARGEST_PRICE = 1e60
 
 
-def _balanced(totals: Array) -> Array:
-    return np.asarray(totals.sum() / (2.0 * totals))
-
-
-def _inverse(totals: Array) -> Array:
-    return np.asarray(1.0 / totals)
-
-
-_RULES: dict[str, Callable[[Array], Array]] = {"balanced": _balanced, "inverse": _inverse}
+_RULES: dict[str, Callable[[Array], Any]] = {
+    "balanced": lambda totals: totals.sum() / (2.0 * totals),
+    "inverse": lambda totals: 1.0 / totals,
+}
 
 
 def row_costs(

@@ -7,18 +7,12 @@ Nothing here allocates, prints, or knows of estimators. The modules are imported
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 
 def __getattr__(name: str) -> Any:
     if name.endswith("_loops") or name == "rows":
         return import_module(f"{__name__}.{name}")
+    if name == "cache_folder":
+        return import_module(f"{__name__}._jit").cache_folder
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def cache_folder() -> Path | None:
-    """The folder of the compiled loops, or None where none can be written."""
-    from ._jit import cache_folder as folder
-
-    return folder()

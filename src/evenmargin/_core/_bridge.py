@@ -7,55 +7,33 @@ method is inlined and the loop can be cached on disk (with functions as argument
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
+from inspect import Parameter, Signature
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import Any
 
-from .._util.typing import LossLike
 from ._jit import overload
 
-_Stub = TypeVar("_Stub", bound=Callable[..., Any])
 
+def bridge(name: str, *arguments: str) -> Callable[..., Any]:
+    """The function f(self, *arguments) that calls self's method of that name, in Python and in compiled loops."""
 
-def _bare(function: FunctionType) -> FunctionType:
-    """The function without its annotations, which numba would compare."""
-    return FunctionType(function.__code__, function.__globals__, function.__name__)
-
-
-def bridge(stub: _Stub) -> _Stub:
-    """Compile calls of ``stub(self, ...)`` as calls of self's method of that name."""
-    name = stub.__name__
+    def call(self: Any, *given: Any) -> Any:
+        return getattr(self, name)(*given)
 
     def resolve(self: Any, *_: Any) -> FunctionType | None:
         found = getattr(getattr(self, "instance_class", None), name, None)
-        return None if found is None else _bare(found)
+        if found is None:
+            return None
+        return FunctionType(found.__code__, found.__globals__, name)  # without annotations, which numba would compare
 
-    assert isinstance(stub, FunctionType)
-    resolve.__signature__ = inspect.signature(_bare(stub))  # type: ignore[attr-defined]  # numba reads it, and functions may have it
-    overload(stub)(resolve)
-    return stub
-
-
-@bridge
-def value(self: LossLike, margin: float, label: float) -> float:
-    """The loss at one margin."""
-    return float(self.value(margin, label))
+    kind = Parameter.POSITIONAL_OR_KEYWORD
+    resolve.__signature__ = Signature([Parameter(each, kind) for each in ("self", *arguments)])  # type: ignore[attr-defined]  # numba reads it
+    overload(call)(resolve)
+    return call
 
 
-@bridge
-def slope(self: LossLike, margin: float, label: float) -> float:
-    """The derivative of the loss with respect to the margin."""
-    return float(self.slope(margin, label))
-
-
-@bridge
-def curvature(self: Any, margin: float, label: float) -> float:
-    """The second derivative of the loss with respect to the margin."""
-    return float(self.curvature(margin, label))
-
-
-@bridge
-def conjugate(self: Any, dual: float, label: float) -> float:
-    """The convex conjugate of the loss at minus ``dual``."""
-    return float(self.conjugate(dual, label))
+value = bridge("value", "margin", "label")  # the loss at one margin
+slope = bridge("slope", "margin", "label")  # its derivative by the margin
+curvature = bridge("curvature", "margin", "label")  # its second derivative
+conjugate = bridge("conjugate", "dual", "label")  # its convex conjugate at minus `dual`

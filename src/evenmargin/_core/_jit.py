@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -28,7 +28,7 @@ Loop: TypeAlias = Callable[..., Any]
 
 # Sums may be reordered and fused, which is what lets LLVM vectorise a dot
 # product; NaN and infinity keep their meaning.
-_FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
+_FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
 
 
 @lru_cache(maxsize=1)
@@ -85,22 +85,17 @@ def _ours(signature: Any) -> bool:
     return all(kind.__module__.split(".")[0] == "evenmargin" for kind in classes)
 
 
-def jit(function: Loop) -> Loop:
+def jit(function: Loop, fastmath: frozenset[str] = _FASTMATH) -> Loop:
     """Compile a loop on its first call, without the GIL, cached on disk."""
-    return _compile(function, _FASTMATH)
-
-
-def jit_exactly(function: Loop) -> Loop:
-    """The same, for arithmetic whose order matters: products and sums may be fused, not reordered."""
-    return _compile(function, {"contract"})
-
-
-def _compile(function: Loop, fastmath: set[str]) -> Loop:
-    compiled = numba.njit(nogil=True, fastmath=fastmath, error_model="numpy")(function)
+    compiled = numba.njit(nogil=True, fastmath=set(fastmath), error_model="numpy")(function)
     # Under NUMBA_DISABLE_JIT the function comes back as it was.
     if hasattr(compiled, "_cache") and cache_folder() is not None:
         compiled._cache = _Cache(function)
     return compiled
+
+
+# For arithmetic whose order matters: products and sums may be fused, not reordered.
+jit_exactly = partial(jit, fastmath=frozenset({"contract"}))
 
 
 @intrinsic

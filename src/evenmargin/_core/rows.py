@@ -38,8 +38,7 @@ class Dense(NamedTuple):
         return total
 
     def fetch(self, i: int) -> None:
-        # Every line of a short row; of a long one a line in each kilobyte, from
-        # where the hardware follows.
+        # Every line of a short row; of a long one a line in each kilobyte, from where the hardware follows.
         line = 64 // self.X.itemsize
         stride = line if self.X.shape[1] <= 8 * line else 16 * line
         for j in range(0, self.X.shape[1], stride):
@@ -82,25 +81,7 @@ class Csr(NamedTuple):
 Rows: TypeAlias = Dense | Csr
 
 
-@bridge
-def dot(self: Rows, i: int, w: Floats) -> Any:
-    """Row i times w."""
-    return self.dot(i, w)
-
-
-@bridge
-def add(self: Rows, i: int, scale: float, w: Floats) -> None:
-    """Add scale times row i to w, in place."""
-    self.add(i, scale, w)
-
-
-@bridge
-def square(self: Rows, i: int) -> Any:
-    """The squared norm of row i."""
-    return self.square(i)
-
-
-@bridge
-def fetch(self: Rows, i: int) -> None:
-    """Start to load row i, which is needed soon."""
-    self.fetch(i)
+dot = bridge("dot", "i", "w")  # row i times w
+add = bridge("add", "i", "scale", "w")  # add scale times row i to w, in place
+square = bridge("square", "i")  # the squared norm of row i
+fetch = bridge("fetch", "i")  # start to load row i, which is needed soon

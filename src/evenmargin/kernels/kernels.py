@@ -55,7 +55,7 @@ class Kernel(ABC):
 
     def flip_back(self, right: Floats) -> Floats:
         """The left side, made from the right one."""
-        return right
+        return self.flip(right)
 
     def combine(self, left: Floats, right: MatrixLike, buffer: Buffer, compiled: bool = False) -> Floats:
         """The argument of the map for all pairs of rows, left · rightᵀ, in a buffer that is used again."""
@@ -144,9 +144,6 @@ class Euclidean(Distance):
         right = products.copied(left)
         right[:, -2], right[:, -1] = left[:, -1], left[:, -2]
         return right
-
-    def flip_back(self, right: Floats) -> Floats:
-        return self.flip(right)
 
 
 @dataclass(frozen=True)
@@ -410,11 +407,10 @@ def variance_of(X: MatrixLike, weight: Array) -> float:
         first = float(each @ X.data) / total
         second = float(each @ (X.data - first) ** 2) / total + first**2 * (1.0 - float(each.sum()) / total)
     else:
-        for start in range(0, X.shape[0], 4096):
-            first += float(weight[start : start + 4096] @ X[start : start + 4096].sum(axis=1, dtype=np.float64))
-        first /= total
-        for start in range(0, X.shape[0], 4096):
-            apart = X[start : start + 4096].astype(np.float64) - first
-            second += float(weight[start : start + 4096] @ np.einsum("ij,ij->i", apart, apart))
+        parts = [slice(start, start + 4096) for start in range(0, X.shape[0], 4096)]
+        first = sum(float(weight[part] @ X[part].sum(axis=1, dtype=np.float64)) for part in parts) / total
+        for part in parts:
+            apart = X[part].astype(np.float64) - first
+            second += float(weight[part] @ np.einsum("ij,ij->i", apart, apart))
         second /= total
     return second if second > 1e-28 * first * first else 0.0  # of a constant X: rounding

@@ -1,11 +1,8 @@
 """K(A, B) and K(A, B)·V, in tiles.
 
 `kernel_dot` is the one primitive: densities, scores and gradient updates all call it. Its memory is that of some tiles,
-whatever the number of rows. Threads take tiles of rows of A; sums go over the tiles of B in their order, so the answer
-does not depend on threads.
-
-Rows on a device (`arrays.Rows`) are taken wherever rows are. Their tiles are computed there, and results are on the
-host.
+whatever the number of rows. Threads take tiles of rows of A; sums go over the tiles of B in a fixed order.
+The tiles of rows on a device (`arrays.Rows`) are computed there, and results are on the host.
 """
 
 from __future__ import annotations
@@ -179,7 +176,7 @@ def kernel_dot(
     A, B = _both_prepared(kernel, A, B, dtype)
     if (device := device_of(A)) is not None:
         V = arrays.put(V, device, B.dtype)
-        return np.asarray(arrays.to_host(products.dot(kernel, A, B, V, shift, precision=precision)))
+        return np.asarray(arrays.fetch(products.dot(kernel, A, B, V, shift, precision=precision)))
     common = shift * V.sum(axis=0, dtype=np.float64)
     V = np.ascontiguousarray(V, dtype=B.dtype)
     out = np.zeros((A.n, *V.shape[1:])) + common
@@ -218,7 +215,7 @@ def kernel_matrix(
     symmetric = A is B and _count(A) > 8 * TILE  # below, mirroring costs more
     A, B = _both_prepared(kernel, A, B, dtype)
     if device_of(A) is not None:
-        return _into(out, np.asarray(arrays.to_host(products.block(kernel, A, B))))
+        return _into(out, np.asarray(arrays.fetch(products.block(kernel, A, B))))
     filled = np.empty((A.n, B.n), A.dtype) if out is None else out
 
     def fill(rows: slice, columns: slice, tile: Floats) -> None:
@@ -285,18 +282,13 @@ def _both_prepared(kernel: Kernel, A: MatrixLike, B: MatrixLike, dtype: DTypeLik
         dtype = dtype or A.dtype
     else:
         dtype = dtype or next((side.dtype for side in (A, B) if isinstance(side, products.DevicePoints)), np.float32)
-        A = _put(A, device)
-        B = A if same else _put(B, device)
+        A, B = (side if _is_prepared(side) else arrays.Rows.put(side, device) for side in (A, B))
     if not _is_prepared(B):
         centre = A.centre if _is_prepared(A) else None if issparse(A) else centre_of(kernel, B)
         B = prepared(kernel, B, dtype, centre)
     if same:
         return B, B
     return A if _is_prepared(A) else prepared(kernel, A, dtype, B.centre), B
-
-
-def _put(side: MatrixLike, device: Any) -> MatrixLike:
-    return side if _is_prepared(side) else arrays.Rows.put(side, device)
 
 
 def _is_prepared(side: MatrixLike) -> bool:

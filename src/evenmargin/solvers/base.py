@@ -1,8 +1,7 @@
 """The one loop that every solver runs under.
 
-A solver says where to start, takes steps, measures the gap and fills in the solution. The loop owns everything else:
-the budget, the tolerance, halting, the progress bar, the history, and the reason for stopping. Because a step is short,
-Ctrl-C is answered between two of them.
+A solver says where to start, takes steps, measures the gap and fills in the solution. The loop does everything else:
+budget, tolerance, halting, progress bar, history and the reason for stopping. Ctrl-C is answered between two steps.
 """
 
 from __future__ import annotations
@@ -26,6 +25,9 @@ from .duality import certify
 # The kind of problem that a solver takes, and the state of its own: each solver names them.
 AnyProblem: TypeAlias = Any
 AnyState: TypeAlias = Any
+
+# Whether an option has a value that makes sense, and what it must be, in words.
+Condition: TypeAlias = tuple[Callable[[Any], bool], str]
 
 # Multiply-adds of one step: some tens of milliseconds.
 CHUNK = 30_000_000
@@ -65,6 +67,12 @@ class Solver(ABC):
     exact: ClassVar[bool] = True  # reaches the optimum of a convex problem to tol
     kernel: ClassVar[bool] = False  # solves a KernelProblem
     needs: ClassVar[tuple[str, ...]] = ()  # methods that a loss must have
+    _conditions: ClassVar[dict[str, Condition]] = {}  # of the options
+
+    def __post_init__(self) -> None:
+        for option, (met, wanted) in self._conditions.items():
+            if not met(value := getattr(self, option)):
+                raise ValueError(f"{type(self).__name__}: {option}={value!r} must be {wanted}.")
 
     def default_max_iter(self, problem: AnyProblem) -> int:
         return 100_000
@@ -102,19 +110,17 @@ class Solver(ABC):
         return all(hasattr(loss, method) for method in self.needs)
 
 
-def require(options: Any, **conditions: tuple[bool, str]) -> None:
-    """Refuse an option that does not meet its condition, and say what it must be."""
-    for name, (met, wanted) in conditions.items():
-        if not met:
-            raise ValueError(f"{type(options).__name__}: {name}={getattr(options, name)!r} must be {wanted}.")
+def whole(least: int) -> Condition:
+    """The condition of a whole number of at least `least`."""
+
+    def met(value: Any) -> bool:
+        return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+
+    return met, f"a whole number of at least {least}"
 
 
-def whole(value: Any, least: int) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
-
-
-def real(value: Any, low: float, high: float = math.inf) -> bool:
-    """A number with low ≤ value < high."""
+def is_real(value: Any, low: float, high: float = math.inf) -> bool:
+    """Whether it is a number with low ≤ value < high."""
     return isinstance(value, Real) and not isinstance(value, bool) and low <= float(value) < high
 
 
@@ -136,13 +142,13 @@ def run(problem: Problem, solver: Solver, control: Control) -> Solution:
             objective, gap = solver.gap(problem, state)
             certified_at = done
             note = f"gap {gap / max(abs(objective), 1e-300):.1e}"
-            history.append(_entry(done, started, objective=objective, gap=gap))
+            history.append(entry(done, started, objective=objective, gap=gap))
             if gap <= control.tol * abs(objective):
                 status = Status.CONVERGED
         if halting is not None and halting.until_check(done) == halting.every:
             stop = halting.check(done, *solver.coefficients(problem, state))
             note = f"ROC-AUC {halting.auc:.4f}"
-            history.append(_entry(done, started, auc=halting.auc))
+            history.append(entry(done, started, auc=halting.auc))
             if stop:
                 status = Status.HALTED
         if control.progress is not None:
@@ -160,7 +166,7 @@ def run(problem: Problem, solver: Solver, control: Control) -> Solution:
         moved = True
     if moved and control.certify:
         solution.objective, solution.gap = solver.certificate(problem, solution)
-        history.append(_entry(solution.n_iter, started, objective=solution.objective, gap=solution.gap))
+        history.append(entry(solution.n_iter, started, objective=solution.objective, gap=solution.gap))
     solution.status = _judge(solution, control.tol)
     if control.progress is not None:  # what is done is all there was to do
         control.progress(solution.n_iter, solution.n_iter, "")
@@ -177,5 +183,5 @@ def _judge(solution: Solution, tol: float) -> Status:
     return solution.status
 
 
-def _entry(done: int, started: float, **figures: float) -> dict[str, float]:
+def entry(done: int, started: float, **figures: float) -> dict[str, float]:
     return {"n_iter": done, "seconds": time.perf_counter() - started, **figures}

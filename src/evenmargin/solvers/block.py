@@ -2,9 +2,8 @@
 
     maximise  Σ β_i v_i − 1/2 ΔβᵀKΔβ,   lo ≤ β ≤ hi,  and Σ β as it was where the intercept is free
 
-SMO (`_core/smo_loops.py`) finds out quickly which coefficients are at a bound,
-and slowly what the others are; the active set method is the other way round. So
-SMO runs for some steps, and if that was not enough its guess is handed over.
+SMO (`_core/smo_loops.py`) finds quickly which coefficients are at a bound, and slowly what the others are; the active
+set method is the other way round. So SMO runs for some steps, and if that was not enough its guess is handed over.
 """
 
 from __future__ import annotations
@@ -76,9 +75,8 @@ class WorkingSet:
         Each guess makes v equal for the free coefficients (zero without a free intercept). Those that leave their box
         go to the bound, and those at a bound with v pointing inwards by more than tol are set free: the primal-dual
         active set method of Hintermüller, Ito and Kunisch (2003). From a good start it settles after a few systems; it
-        is given up when it does not get closer.
-        `ridge` · K_ii · (Δβ_i)²/2 is taken off the objective, which keeps the systems
-        regular and β near to where it was. Returns whether it settled; only then β and v are changed.
+        is given up when it does not get closer. `ridge` · K_ii · (Δβ_i)²/2 is taken off the objective: systems stay
+        regular, and β near to where it was. Returns whether it settled; only then β and v are changed.
         """
         K, beta, lo, hi, v = self.K, self.beta, self.lo, self.hi, self.v
         now = beta.copy()

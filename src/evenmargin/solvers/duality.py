@@ -24,10 +24,7 @@ SMALL = 100_000
 
 
 def dual_value(problem: Problem, alpha: Array) -> float:
-    """The lower bound D(α), after making Σ α y = 0 where the intercept is free.
-
-    The class with the larger sum is scaled down: that keeps α in its box.
-    """
+    """The lower bound D(α); for a free intercept the class with more is scaled down, so that Σ α y = 0."""
     y = problem.y.astype(np.float64)
     if problem.free:
         alpha = alpha.copy()
@@ -38,9 +35,8 @@ def dual_value(problem: Problem, alpha: Array) -> float:
         elif minus > plus:
             alpha[~positive] *= plus / minus
     total = float(alpha @ y)
-    value = -0.5 * problem.squared_norm(alpha * y) - _core.loss_loops.conjugate_sum(
-        problem.loss, alpha, y, problem.price
-    )
+    conjugates = _core.loss_loops.conjugate_sum(problem.loss, alpha, y, problem.price)
+    value = -0.5 * problem.squared_norm(alpha * y) - conjugates
     if problem.augmented:
         value -= 0.5 * total * total
     return float(value - problem.offset * total)
@@ -66,8 +62,7 @@ def certify(problem: Problem, w: Floats, b: float, alpha: Array | None = None) -
 def settled_intercept(problem: Problem, w: Array, b: float, alpha: Array) -> float:
     """The best free intercept for w, so that it depends on the data and not on the path.
 
-    Any row strictly inside its box determines it already; on large data, where
-    the search would be felt, b is believed if there is one.
+    A row strictly inside its box determines it: on large data, where the search would be felt, b is kept then.
     """
     share = alpha / problem.price
     held = problem.size > SMALL and np.any((share > 1e-9) & (share < 1.0 - 1e-9))

@@ -1,27 +1,26 @@
-"""The kernel matrix of the training rows, and four ways to hold it.
+"""The kernel matrix of the training rows, and three ways to hold it.
 
 - `WholeGram`: all of it, in float64. For few rows, and for precomputed kernels.
-- `CachedGram`: rows that were asked for, as many as fit into a given memory. For
-  kernels that cost more to compute than to read: many columns, callables.
-- `StreamedGram`: nothing; tiles are computed when they are needed and forgotten.
-- `GramOnDevice`: the same, with rows and tiles on a device.
+- `CachedGram`: rows that were asked for, as many as fit into a given memory. For kernels that cost more to compute
+  than to read: many columns, callables.
+- `StreamedGram`: nothing; tiles are computed when they are needed and forgotten. For rows on a device, too: the
+  columns that a round asks for cost less to compute there than to keep.
 
-All of them answer the same two questions: the block of a working set, and what a
-change of some coefficients does to the scores of all rows.
+All of them answer the same two questions: the block of a working set, and what a change of some coefficients does to
+the scores of all rows.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from .. import _core
-from .._device import arrays, products
+from .._device import arrays
 from .._util.threads import Workers
 from .._util.typing import Array, Floats, Index, MatrixLike
 from ..kernels import (
@@ -38,7 +37,7 @@ from ..kernels import (
     reach,
 )
 
-__all__ = ["CachedGram", "Entries", "Gram", "GramOnDevice", "StreamedGram", "WholeGram", "hold"]
+__all__ = ["CachedGram", "Entries", "Gram", "StreamedGram", "WholeGram", "hold"]
 
 # Rows up to which the whole matrix is computed, in float64.
 SMALL = 2048
@@ -76,14 +75,11 @@ class Gram(ABC):
                 "The kernel is not finite for some rows of X: scale the features, or choose a smaller degree."
             )
         unit = arrays.ROUNDING if isinstance(self.X, arrays.Rows) else _ROUNDING
-        self.rounding = unit * _size(self.kernel, self.X, self.diagonal)
+        self.centre = centre_of(self.kernel, self.X)
+        self.rounding = unit * self._size()
         if self.ridge is not None:
             self.diagonal = self.diagonal + self.ridge
-
-    @cached_property
-    def largest(self) -> float:
-        """The largest |K(x, x)|."""
-        return float(np.abs(self.diagonal).max())
+        self.largest = float(np.abs(self.diagonal).max())
 
     def block(self, rows: Index) -> Array:
         """K of the given rows among themselves."""
@@ -114,10 +110,20 @@ class Gram(ABC):
     def _exact(self, wanted: Index, rows: Index, scale: Array) -> Array:
         if isinstance(self.kernel, Function):
             return kernel_dot(self.kernel, self.X[wanted], self.X[rows], scale)
-        centre = centre_of(self.kernel, self.X)
-        A = Points(self.kernel, self.X[wanted], np.float64, centre)
-        B = Points(self.kernel, self.X[rows], np.float64, centre)
+        A, B = self._prepared(wanted, np.float64), self._prepared(rows, np.float64)
         return kernel_dot(self.kernel, A, B, scale, workers=self.workers)
+
+    def _prepared(self, rows: Index | slice, dtype: DTypeLike, budget: int = 0) -> Any:
+        return prepared(self.kernel, self.X[rows], dtype, self.centre, budget)
+
+    def _size(self) -> float:
+        """The scale that errors of float32 kernel values are proportional to."""
+        if isinstance(self.kernel, Exponential):
+            return _ROUNDING**-0.5  # the root of a distance that is rounded
+        if not isinstance(self.kernel, RBF):
+            return float(np.abs(self.diagonal).max())
+        some = self.X[:: max(1, self.n // 2000)]
+        return 1.0 + 2.0 * reach(self.kernel, some, self.centre, np.mean)
 
     def widen(self) -> None:  # noqa: B027 (optional)
         """Compute in float64 from now on."""
@@ -141,7 +147,7 @@ class WholeGram(Gram):
         elif isinstance(kernel, Function):
             self.K = kernel.matrix(X, X)
         else:
-            points = prepared(kernel, X, np.float64, centre_of(kernel, X), budget=1 << 30)
+            points = prepared(kernel, X, np.float64, self.centre, budget=1 << 30)
             self.K = kernel_matrix(kernel, points, points, workers=self.workers)
 
     def block(self, rows: Index) -> Array:
@@ -151,7 +157,7 @@ class WholeGram(Gram):
         return super().block(rows)
 
     def _block(self, rows: Index) -> Array:
-        return _gather(self.K, rows, rows, self.workers)
+        return gather(self.K, rows, rows, self.workers)
 
     def _dot(self, rows: Index, scale: Array) -> Array:
         return _sum_rows(self.K, rows, scale, self.workers)
@@ -166,50 +172,21 @@ class StreamedGram(Gram):
     def __init__(self, entries: Entries, budget: int) -> None:
         super().__init__(entries)
         self.budget, self.single, self.most = budget, True, block_rows(2 * budget)
-        self.points = prepared(self.kernel, self.X, np.float32, centre_of(self.kernel, self.X), budget)
+        self.points = prepared(self.kernel, self.X, np.float32, self.centre, budget)
 
     def widen(self) -> None:
         if self.single:
-            self.single, centre = False, self.points.centre
+            self.single = False
             del self.points  # its memory may be needed
-            self.points = prepared(self.kernel, self.X, np.float64, centre, self.budget)
+            self.points = prepared(self.kernel, self.X, np.float64, self.centre, self.budget)
 
     def _block(self, rows: Index) -> Array:
-        own = Points(self.kernel, self.X[rows], np.float64, self.points.centre, budget=1 << 30)
+        own = self._prepared(rows, np.float64, budget=1 << 30)
         return np.asarray(kernel_matrix(self.kernel, own, own, workers=self.workers))
 
     def _dot(self, rows: Index, scale: Array) -> Array:
-        others = Points(self.kernel, self.X[rows], self.points.dtype, self.points.centre)
+        others = self._prepared(rows, self.points.dtype)
         return kernel_dot(self.kernel, self.points, others, scale, workers=self.workers, compiled=True)
-
-
-class GramOnDevice(StreamedGram):
-    """Rows on a device: tiles are computed there, blocks and sums come to the host in float64.
-
-    Nothing of K is held: a round asks for some hundred columns, which cost less to compute there than to keep.
-    """
-
-    def _block(self, rows: Index) -> Array:
-        own = self._wide(rows)
-        return np.asarray(arrays.fetch(products.block(self.kernel, own, own)))
-
-    def _dot(self, rows: Index, scale: Array) -> Array:
-        return self._product(self.points, self.points.take(rows), scale)
-
-    def _exact(self, wanted: Index, rows: Index, scale: Array) -> Array:
-        return self._product(self._wide(wanted), self._wide(rows), scale)
-
-    def _wide(self, rows: Index) -> products.DevicePoints:
-        """These rows in float64."""
-        if not self.single:
-            return self.points.take(rows)
-        return products.DevicePoints(self.kernel, self.X[rows], np.float64, self.points.centre)
-
-    def _product(self, A: products.DevicePoints, B: products.DevicePoints, scale: Array) -> Array:
-        if B.n == 0:
-            return np.zeros(A.n)
-        V = arrays.put(scale, A.device, B.dtype)
-        return np.asarray(arrays.fetch(products.dot(self.kernel, A, B, V)))
 
 
 class CachedGram(Gram):
@@ -225,12 +202,10 @@ class CachedGram(Gram):
         room = max(2, self.capacity // (self.n * np.dtype(dtype).itemsize))
         self.store = np.empty((min(self.n, room), self.n), dtype)
         self.place = np.full(self.n, -1)  # where a row is stored
-        self.owner = np.full(self.store.shape[0], -1)  # whose row a place holds
         self.used = np.zeros(self.store.shape[0], np.int64)  # when it was last asked for
-        self.clock = 0
         self.most = min(block_rows(self.capacity), self.store.shape[0])
         if not isinstance(self.kernel, Function):
-            self.points = Points(self.kernel, self.X, dtype, centre_of(self.kernel, self.X), self.capacity // 2)
+            self.points = Points(self.kernel, self.X, dtype, self.centre, self.capacity // 2)
 
     def widen(self) -> None:
         if self.single:
@@ -238,7 +213,7 @@ class CachedGram(Gram):
 
     def _block(self, rows: Index) -> Array:
         self._fetch(rows)
-        return _gather(self.store, self.place[rows], rows, self.workers)
+        return gather(self.store, self.place[rows], rows, self.workers)
 
     def _dot(self, rows: Index, scale: Array) -> Array:
         out = np.zeros(self.n)
@@ -250,16 +225,15 @@ class CachedGram(Gram):
 
     def _fetch(self, rows: Index) -> None:
         """Load these rows into the store, in place of the least recently used ones."""
-        self.clock += 1
+        now = self.used.max() + 1
         here = self.place[rows] >= 0
-        self.used[self.place[rows[here]]] = self.clock
+        self.used[self.place[rows[here]]] = now
         missing = rows[~here]
         if missing.size == 0:
             return
         slots = np.argsort(self.used, kind="stable")[: missing.size]
-        gone = self.owner[slots]
-        self.place[gone[gone >= 0]] = -1
-        self.owner[slots], self.place[missing], self.used[slots] = missing, slots, self.clock
+        self.place[np.isin(self.place, slots)] = -1
+        self.place[missing], self.used[slots] = slots, now
         if isinstance(self.kernel, Function):
             self.store[slots] = self.kernel.matrix(self.X[missing], self.X)
             return
@@ -289,22 +263,11 @@ def hold(entries: Entries, cache_size: float, most: int) -> Gram:
         )
     if isinstance(kernel, Precomputed) or (n <= SMALL and n <= block_rows(bytes_)):
         return WholeGram(entries, bytes_)
-    if away:
-        return GramOnDevice(entries, bytes_ // 4)
     capacity = bytes_ // 2
-    if isinstance(kernel, Function) or (X.shape[1] > _WIDE and capacity >= 2 * min(most, n // 4) * n * 4):
-        return CachedGram(entries, capacity)  # with room for some working sets
+    roomy = X.shape[1] > _WIDE and capacity >= 2 * min(most, n // 4) * n * 4  # for some working sets
+    if isinstance(kernel, Function) or (roomy and not away):
+        return CachedGram(entries, capacity)
     return StreamedGram(entries, bytes_ // 4)
-
-
-def _size(kernel: Kernel, X: MatrixLike, diagonal: Array) -> float:
-    """The scale that errors of float32 kernel values are proportional to."""
-    if isinstance(kernel, Exponential):
-        return _ROUNDING**-0.5  # the root of a distance that is rounded
-    if not isinstance(kernel, RBF):
-        return float(np.abs(diagonal).max())
-    some = X[:: max(1, X.shape[0] // 2000)]
-    return 1.0 + 2.0 * reach(kernel, some, centre_of(kernel, X), np.mean)
 
 
 def block_rows(budget: int) -> int:
@@ -314,20 +277,14 @@ def block_rows(budget: int) -> int:
 
 def _sum_rows(K: Floats, rows: Index, scale: Array, workers: Workers) -> Array:
     out = np.zeros(K.shape[1])
-    step = 4096
-
-    def task(i: int) -> None:
-        _core.smo_loops.add_rows(K, rows, scale, i, out[i : i + step])
-
-    workers.each(task, range(0, out.size, step))
+    add, step = _core.smo_loops.add_rows, 4096
+    workers.each(lambda i: add(K, rows, scale, i, out[i : i + step]), range(0, out.size, step))
     return out
 
 
-def _gather(K: Floats, rows: Index, columns: Index, workers: Workers) -> Array:
+def gather(K: Floats, rows: Index, columns: Index, workers: Workers) -> Array:
+    """K[rows][:, columns] in float64."""
     out = np.empty((rows.size, columns.size))
-
-    def task(i: int) -> None:
-        _core.smo_loops.gather(K, rows[i : i + 128], columns, out[i : i + 128])
-
-    workers.each(task, range(0, rows.size, 128))
+    copy, step = _core.smo_loops.gather, 128
+    workers.each(lambda i: copy(K, rows[i : i + step], columns, out[i : i + step]), range(0, rows.size, step))
     return out

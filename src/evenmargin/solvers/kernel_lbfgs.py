@@ -19,9 +19,9 @@ from .._util.typing import Array, Floats, Index
 from ..kernels import Precomputed
 from ..losses import slopes
 from ..problem import KernelProblem, Problem, Solution
-from .base import Control, State
+from .base import Control, Solver, State
 from .gram import Entries, WholeGram
-from .lbfgs import Lbfgs, LbfgsOptions, LbfgsState
+from .lbfgs import Lbfgs, LbfgsState
 
 # Rows up to which K and its factor are held: 3 GB each.
 MOST_ROWS = 20_000
@@ -36,7 +36,7 @@ class KernelLbfgsState(State):
 
 
 @dataclass(frozen=True)
-class KernelLbfgs(LbfgsOptions):
+class KernelLbfgs(Solver):
     """L-BFGS on the representer coefficients; see the module.
 
     Parameters
@@ -45,11 +45,20 @@ class KernelLbfgs(LbfgsOptions):
         Pairs of steps and gradients that are kept.
     """
 
+    memory: int = 20
+
+    name = "lbfgs"
+    unit = Lbfgs.unit
     kernel = True
+    needs = Lbfgs.needs
+    _conditions = Lbfgs._conditions
 
     @property
     def _linear(self) -> Lbfgs:
         return Lbfgs(self.memory)
+
+    def default_max_iter(self, problem: KernelProblem) -> int:
+        return 10_000
 
     def init(self, problem: KernelProblem, control: Control) -> KernelLbfgsState:
         n = problem.shape[0]

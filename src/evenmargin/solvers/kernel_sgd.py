@@ -28,10 +28,10 @@ from .._device import arrays, products
 from .._util.typing import Array, Floats, Index, MatrixLike
 from ..kernels import Function, Points, Precomputed, centre_of
 from ..problem import KernelProblem
-from .base import Control, State
+from .base import Control
 from .duality import best_intercept
 from .gram import SMALL
-from .pegasos import StepsOverT, bias_mode, safe_radius
+from .pegasos import StepsOverT, StepsState
 
 BLOCK, BLOCK_THERE = 512, 1024  # steps that are taken from one tile, on the host and on a device
 LOOK, LOOK_THERE = 500_000_000, 100_000_000_000  # kernel values that a look at all rows may cost: about a second
@@ -39,13 +39,8 @@ _COLUMNS = 768  # of a tile; a power of two is slower, as rows of it compete for
 
 
 @dataclass
-class KernelSGDState(State):
-    t: int
+class KernelSGDState(StepsState):
     coef: Array  # c, up to the scale in `tally`
-    tally: Array
-    pull: Array  # y · price / frequency
-    rule: Any  # of `_core.sgd_loops`
-    take: Callable[[int], Index]
     drawn: DrawnRows
 
 
@@ -71,30 +66,17 @@ class KernelSGD(StepsOverT):
         return min(max(10_000, 5 * problem.shape[0]), 100_000)
 
     def init(self, problem: KernelProblem, control: Control) -> KernelSGDState:
-        loops, n = _core.sgd_loops, problem.shape[0]
-        tally = np.zeros(loops.TALLY)
-        tally[loops.SCALE] = 1.0
-        tally[loops.BIAS] = problem.offset
-        coef, drawn = np.zeros(n), _drawn(problem)
+        coef, drawn = np.zeros(problem.shape[0]), _drawn(problem)
+        state = KernelSGDState(**self._start(problem, control), coef=coef, drawn=drawn)
         if control.coef is not None and control.steps:
-            coef = control.steps * control.coef.astype(np.float64)
-            tally[loops.BIAS] = control.intercept * (control.steps if problem.augmented else 1.0)
+            state.coef = coef = control.steps * control.coef.astype(np.float64)
             rows = np.flatnonzero(coef)
             drawn.note(rows, coef[rows], coef, 1.0)
-        radius = safe_radius(problem, self.project)
-        if radius < np.inf:
-            extra = tally[loops.BIAS] ** 2 if problem.augmented else 0.0
-            tally[loops.NORM2] = problem.squared_norm(coef) + extra
-        frequency = control.sampling.frequency(problem.y)
-        return KernelSGDState(
-            t=control.steps,
-            coef=coef,
-            tally=tally,
-            pull=problem.y * (problem.price / frequency),
-            rule=loops.Rule(bias_mode(problem), 1.0 / problem.total_price, radius),
-            take=control.sampling.stream(problem.y, np.random.default_rng([control.seed, control.steps])),
-            drawn=drawn,
-        )
+        if state.rule.radius < np.inf:
+            loops = _core.sgd_loops
+            extra = state.tally[loops.BIAS] ** 2 if problem.augmented else 0.0
+            state.tally[loops.NORM2] = problem.squared_norm(coef) + extra
+        return state
 
     def step(self, problem: KernelProblem, state: KernelSGDState, limit: int) -> int:
         order = state.take(min(limit, state.drawn.block))
@@ -131,8 +113,8 @@ def look(X: MatrixLike) -> int:
 class DrawnRows(ABC):
     """The rows drawn so far, in the order in which they got a coefficient.
 
-    A block must not cost what grows with their number, beside the products: memory
-    for them is doubled when it is full, and only what a block has changed is written.
+    A block must not cost what grows with their number, beside the products: what is prepared of them has its memory
+    doubled when it is full, and only what a block has changed is written.
     """
 
     block = BLOCK
@@ -140,17 +122,13 @@ class DrawnRows(ABC):
     def __init__(self, problem: KernelProblem) -> None:
         self.problem, self.count = problem, 0
         self.place = np.full(problem.shape[0], -1)  # where a row stands among them
-        self.rows = np.empty(0, np.intp)  # which row stands there
+        self.rows = np.empty(problem.shape[0], np.intp)  # which row stands there
 
     def note(self, order: Index, added: Array, coef: Array, folded: float) -> None:
         """Record a block, which has added to coefficients of its rows, now `coef`, and multiplied all others."""
         moved = np.unique(order[added != 0.0])
         new = moved[self.place[moved] < 0]
         start, self.count = self.count, self.count + new.size
-        if self.count > self.rows.size:
-            room = min(max(2 * self.rows.size, self.count, 4096), self.place.size)
-            self.rows = _larger(self.rows, start, np.empty(room, np.intp))
-            self._reserve(room, start)
         self.rows[start : self.count] = new
         self.place[new] = np.arange(start, self.count)
         if new.size:
@@ -164,14 +142,20 @@ class DrawnRows(ABC):
     def against(self, order: Index, coef: Array) -> tuple[Array, Any]:
         """Σ_j c_j K(x_j, x_i) for the rows of a block, and K among them."""
 
-    def _reserve(self, room: int, held: int) -> None:  # noqa: B027 (optional)
-        """Make room for more rows, and keep those held."""
-
     def _append(self, new: Index, start: int) -> None:  # noqa: B027 (optional)
         """Prepare new rows, from this place on."""
 
     def _write(self, places: Index, values: Array) -> None:  # noqa: B027 (optional)
-        """Set the coefficients at these places."""
+        """Set the coefficients at these places, where they are kept beside the rows."""
+
+    def _with_room(self, held: Any, start: int, empty: Callable[[int], Any]) -> Any:
+        """The array held, or once it is full a larger one with the first `start` rows of it."""
+        room = held.shape[0]
+        if self.count <= room:
+            return held
+        larger = empty(min(max(2 * room, self.count, 4096), self.place.size))
+        larger[:start] = held[:start]
+        return larger
 
 
 def _drawn(problem: KernelProblem) -> DrawnRows:
@@ -194,31 +178,25 @@ class PlainDrawnRows(DrawnRows):
 
 
 class DrawnRowsOnHost(DrawnRows):
-    """Right sides of the rows, where they are dense, and their coefficients in the dtype of X."""
+    """Right sides of the rows, where they are dense."""
 
     def __init__(self, problem: KernelProblem) -> None:
         super().__init__(problem)
         self.points = Points(problem.kernel, problem.X, problem.X.dtype, centre_of(problem.kernel, problem.X))
         self.block = min(BLOCK, self.points.tile)  # fewer rows where they are long
         self.dense = self.points.sparse is None
-        self.right = np.empty((0, self.points.width if self.dense else 0), self.points.dtype)
-        self.c = np.empty(0, self.points.dtype)
-
-    def _reserve(self, room: int, held: int) -> None:
-        self.right = _larger(self.right, held, np.empty((room, self.right.shape[1]), self.right.dtype))
-        self.c = _larger(self.c, held, np.empty(room, self.c.dtype))
+        self.right = np.empty((0, self.points.width), self.points.dtype)
 
     def _append(self, new: Index, start: int) -> None:
         if self.dense:
-            self.right[start : self.count] = self.points.right(new)
-
-    def _write(self, places: Index, values: Array) -> None:
-        self.c[places] = values
+            points = self.points
+            self.right = self._with_room(self.right, start, lambda n: np.empty((n, points.width), points.dtype))
+            self.right[start : self.count] = points.right(new)
 
     def against(self, order: Index, coef: Array) -> tuple[Array, Any]:
         problem, kernel = self.problem, self.problem.kernel
         left, own = self.points.left(order), np.empty((order.size, order.size), self.points.dtype)
-        c = self.c[: self.count]
+        c = coef[self.rows[: self.count]].astype(self.points.dtype)
         starts = range(0, self.count, _COLUMNS)
         parts = np.zeros((len(starts), order.size))
 
@@ -251,17 +229,14 @@ class DrawnRowsOnDevice(DrawnRows):
         dtype = X.dtype if X.shape[0] <= SMALL else np.float32
         self.points = products.DevicePoints(kernel, X, dtype, centre_of(kernel, X))
         self.past = self.points.take(slice(0, 0))
-        self.c = arrays.zeros(0, X.device, dtype)
-
-    def _reserve(self, room: int, held: int) -> None:
-        points = self.points
-        store = products.padded(room, points.width, points.dtype, points.device)
-        self.past = points.like(_larger(self.past.store, held, store))
-        self.c = _larger(self.c, held, arrays.zeros(room, points.device, points.dtype))
+        self.c = arrays.zeros(self.place.size, X.device, dtype)
 
     def _append(self, new: Index, start: int) -> None:
+        points = self.points
+        kind = points.width, points.dtype, points.device
+        self.past = points.like(self._with_room(self.past.store, start, lambda n: products.padded(n, *kind)))
         # Points remember what was made of them, but products are of others, taken anew for each block.
-        self.past.store[start : self.count] = self.points.take(new).store
+        self.past.store[start : self.count] = points.take(new).store
 
     def _write(self, places: Index, values: Array) -> None:
         self.c[arrays.put(places, self.c.device)] = arrays.put(values, self.c.device, self.points.dtype)
@@ -274,9 +249,3 @@ class DrawnRowsOnDevice(DrawnRows):
         past = self.past.take(slice(0, self.count))
         scores = products.dot(kernel, own, past, self.c[: self.count])
         return arrays.fetch(scores), arrays.fetch(tile)
-
-
-def _larger(old: Any, held: int, new: Any) -> Any:
-    """The new array, with the first `held` entries of the old one."""
-    new[:held] = old[:held]
-    return new

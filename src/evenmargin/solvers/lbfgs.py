@@ -8,6 +8,7 @@ value and gradient. Blinex is not convex: a stationary point is found from w = 0
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import OptimizeResult, minimize
@@ -16,7 +17,7 @@ from scipy.sparse import issparse
 from .. import _core
 from .._util.typing import Array
 from ..problem import Problem, Solution, Status
-from .base import AnyProblem, Control, Solver, State, require, whole
+from .base import Control, Solver, State, whole
 from .newton import polish, start_at, worth_polishing
 
 
@@ -28,24 +29,7 @@ class LbfgsState(State):
 
 
 @dataclass(frozen=True)
-class LbfgsOptions(Solver):
-    """The options of L-BFGS, with or without a kernel."""
-
-    memory: int = 20
-
-    def __post_init__(self) -> None:
-        require(self, memory=(whole(self.memory, 1), "a whole number of at least 1"))
-
-    name = "lbfgs"
-    unit = "L-BFGS step"
-    needs = ("curvature",)
-
-    def default_max_iter(self, problem: AnyProblem) -> int:
-        return 10_000
-
-
-@dataclass(frozen=True)
-class Lbfgs(LbfgsOptions):
+class Lbfgs(Solver):
     """L-BFGS; see the module.
 
     Parameters
@@ -53,6 +37,16 @@ class Lbfgs(LbfgsOptions):
     memory : int, default=20
         Pairs of steps and gradients that are kept.
     """
+
+    memory: int = 20
+
+    name = "lbfgs"
+    unit = "L-BFGS step"
+    needs = ("curvature",)
+    _conditions = {"memory": whole(1)}
+
+    def default_max_iter(self, problem: Problem) -> int:
+        return 10_000
 
     def init(self, problem: Problem, control: Control) -> LbfgsState:
         scale = np.sqrt(self._diagonal(problem))
@@ -65,23 +59,20 @@ class Lbfgs(LbfgsOptions):
     def step(self, problem: Problem, state: LbfgsState, limit: int) -> int:
         """Take up to 100 iterations, fewer when the gradient is small enough."""
         total, most = float(problem.price.sum()), min(limit, 100)
-        seen: dict[bytes, Array] = {}  # the last gradients, by where: scipy's callback is not given them
+
+        @lru_cache(maxsize=4)  # scipy's callback is not given the gradient
+        def at(u: bytes) -> tuple[float, Array]:
+            return self._value_and_gradient(problem, np.frombuffer(u) / state.scale)
 
         def function(u: Array) -> tuple[float, Array]:
-            value, gradient = self._value_and_gradient(problem, u / state.scale)
-            if len(seen) > 3:
-                seen.pop(next(iter(seen)))
-            seen[u.tobytes()] = gradient
+            value, gradient = at(u.tobytes())
             return value / total, gradient / state.scale / total
 
-        def small(u: Array, value: float) -> bool:
-            gradient = seen.get(u.tobytes())
-            if gradient is None:
-                gradient = self._value_and_gradient(problem, u / state.scale)[1]
-            return self._small(problem, state, value * total, gradient, u / state.scale)
+        def small(u: Array) -> bool:
+            return self._small(problem, state, *at(u.tobytes()), u / state.scale)
 
         def watch(intermediate_result: OptimizeResult) -> None:
-            if small(intermediate_result.x, float(intermediate_result.fun)):
+            if small(intermediate_result.x):
                 raise StopIteration
 
         result = minimize(
@@ -89,10 +80,9 @@ class Lbfgs(LbfgsOptions):
             options={"maxiter": most, "maxcor": self.memory, "ftol": 0.0, "gtol": 0.0, "maxls": 50},
         )  # fmt: skip
         state.u, state.due = result.x, True
-        done = small(result.x, float(result.fun))
+        done = small(result.x)
         if done:
             state.tol *= 0.01  # should the gap not be reached yet
-        if done:
             state.ending = None if hasattr(problem.loss, "conjugate") else Status.STATIONARY
         else:
             state.ending = Status.STALLED if result.nit < most else None

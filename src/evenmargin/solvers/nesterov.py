@@ -23,7 +23,7 @@ import numpy as np
 from .. import _core
 from .._util.typing import Array, Floats, Index
 from ..problem import Problem
-from .base import CHUNK, DRAWS, Control, Solver, State, real, require, whole
+from .base import CHUNK, DRAWS, Control, Solver, State, is_real, whole
 
 
 @dataclass
@@ -57,20 +57,17 @@ class Nesterov(Solver):
     decay: float | None = None
     schedule: Literal["exponential", "compound"] = "exponential"
 
-    def __post_init__(self) -> None:
-        require(
-            self,
-            batch_size=(whole(self.batch_size, 1), "a whole number of at least 1"),
-            momentum=(real(self.momentum, 0.0, 1.0), "a number of at least 0 and below 1"),
-            eta0=(self.eta0 is None or (real(self.eta0, 0.0) and self.eta0 > 0), "a number above 0, or None"),
-            decay=(self.decay is None or real(self.decay, 0.0), "a number of at least 0, or None"),
-            schedule=(self.schedule in ("exponential", "compound"), "'exponential' or 'compound'"),
-        )
-
     name = "nesterov"
     unit = "mini-batch"
     exact = False
     needs = ("slope",)
+    _conditions = {
+        "batch_size": whole(1),
+        "momentum": (lambda value: is_real(value, 0.0, 1.0), "a number of at least 0 and below 1"),
+        "eta0": (lambda value: value is None or (is_real(value, 0.0) and value > 0), "a number above 0, or None"),
+        "decay": (lambda value: value is None or is_real(value, 0.0), "a number of at least 0, or None"),
+        "schedule": (lambda value: value in ("exponential", "compound"), "'exponential' or 'compound'"),
+    }
 
     def default_max_iter(self, problem: Problem) -> int:
         return max(5_000, 20 * problem.shape[0] // self.batch_size)

@@ -29,7 +29,7 @@ from .. import _core
 from .._util.typing import Array, Index
 from ..losses import Hinge, slopes
 from ..problem import Problem, Solution, Status, WithIntercept
-from .base import CHUNK, Control, Solver, State, require, whole
+from .base import CHUNK, Control, Solver, State, whole
 from .dual_cd import DualCD
 from .duality import SMALL, certify, settled_intercept
 
@@ -94,12 +94,10 @@ class Newton(Solver):
 
     warm_epochs: int = 6
 
-    def __post_init__(self) -> None:
-        require(self, warm_epochs=(whole(self.warm_epochs, 0), "a whole number of at least 0"))
-
     name = "newton"
     unit = "Newton step"
     needs = ("conjugate", "curvature")
+    _conditions = {"warm_epochs": whole(0)}
 
     def takes(self, loss: Any) -> bool:
         return isinstance(loss, Hinge) or super().takes(loss)
@@ -269,10 +267,7 @@ def _whole(problem: Problem, scores: Array, alpha: Array) -> Part:
 
 
 def worth_polishing(problem: Problem, solution: Solution) -> bool:
-    """Whether a solution is to be computed to the last digits: a converged one, on small data.
-
-    There a weight of 2 and a row twice must agree.
-    """
+    """Whether to compute the last digits: of a converged one on small data, where weight 2 must equal a row twice."""
     return problem.size <= SMALL and solution.status in (Status.CONVERGED, Status.STALLED, Status.STATIONARY)
 
 

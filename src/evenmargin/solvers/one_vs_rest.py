@@ -9,23 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._util.typing import Array, Floats
-from ..weights import LARGEST_PRICE, is_minority, minority_is_positive, prices_are_usable, row_costs
+from ..weights import LARGEST_PRICE, is_minority, prices_are_usable, row_costs
 
 __all__ = ["Task", "binary_task", "effective_C", "one_vs_rest"]
 
 
 @dataclass(frozen=True)
 class Task:
-    """A two-class task, in which the minority is labelled +1.
-
-    sign : +1 or −1, turns the task's scores into those of the class in question
-    radius : 1/√λ, or more where weights ask for it, for solvers that project
-    """
+    """A two-class task, in which the minority is labelled +1."""
 
     labels: Floats
     price: Array
-    sign: float
-    radius: float
+    sign: float  # +1 or −1, turns the task's scores into those of the class in question
+    radius: float  # 1/√λ, or more where weights ask for it, for solvers that project
 
 
 def one_vs_rest(classes: NDArray[Any]) -> list[int]:
@@ -48,18 +44,16 @@ def binary_task(
     alpha: float | None,
     class_weight: Any,
     dtype: Any,
-    totals: Array | None = None,
-    density: Array | None = None,
+    totals: Array | None = None,  # the weight of each class, where these rows are part of a stream
+    density: Array | None = None,  # one more factor of the prices, which class weights do not see
 ) -> Task:
-    """The task of class `which` against the rest.
-
-    `totals` holds the weight of each class where these rows are part of a stream.
-    `density` is one more factor of the prices; class weights do not see it.
-    """
+    """The task of class `which` against the rest."""
     positive = y == classes[which]
-    pair = None if totals is None else np.array([totals.sum() - totals[which], totals[which]])
-    rare = minority_is_positive(positive, weight) if pair is None else is_minority(pair[1], pair[0])
-    total = float(weight.sum() if totals is None else totals.sum())
+    if totals is None:
+        total, pair = float(weight.sum()), np.array([weight[~positive].sum(), weight[positive].sum()])
+    else:
+        total, pair = float(totals.sum()), np.array([totals.sum() - totals[which], totals[which]])
+    rare = is_minority(pair[1], pair[0])
     C = effective_C(C, alpha, total)
     with np.errstate(over="ignore"):
         price = C * row_costs(class_weight, y, positive, weight, pair, classes)

@@ -24,18 +24,23 @@ import numpy as np
 from .. import _core
 from .._util.typing import Array, Floats, Index
 from ..problem import Problem, Solution, Status
-from .base import CHUNK, DRAWS, AnyProblem, AnyState, Control, Solver, State, real, require
+from .base import CHUNK, DRAWS, AnyProblem, AnyState, Control, Solver, State, is_real
 from .duality import best_intercept
 
 
 @dataclass
-class PegasosState(State):
+class StepsState(State):
     t: int
-    iterate: Any  # of `_core.sgd_loops`
-    rule: Any
+    rule: Any  # of `_core.sgd_loops`, as the tally
+    tally: Array
     pull: Array  # y · price / frequency
     take: Callable[[int], Index]
-    first: int = 0  # steps taken before this fit
+
+
+@dataclass
+class PegasosState(StepsState):
+    iterate: Any
+    first: int  # steps taken before this fit
 
 
 class StepsOverT(Solver):
@@ -47,6 +52,30 @@ class StepsOverT(Solver):
     unit = "step"
     exact = False
     needs = ("slope",)
+
+    def _start(self, problem: AnyProblem, control: Control, change_tol: float = 0.0) -> dict[str, Any]:
+        """The fields of `StepsState`."""
+        loops = _core.sgd_loops
+        tally = np.zeros(loops.TALLY)
+        tally[loops.SCALE], tally[loops.BIAS] = 1.0, problem.offset
+        if control.coef is not None and control.steps:
+            tally[loops.BIAS] = control.intercept * (control.steps if problem.augmented else 1.0)
+        bias = loops.AUGMENTED if problem.augmented else loops.FREE if problem.free else loops.FIXED
+        frequency = control.sampling.frequency(problem.y)
+        return {
+            "t": control.steps,
+            "rule": loops.Rule(bias, 1.0 / problem.total_price, self._radius(problem), change_tol),
+            "tally": tally,
+            "pull": problem.y * (problem.price / frequency),
+            "take": control.sampling.stream(problem.y, np.random.default_rng([control.seed, control.steps])),
+        }
+
+    def _radius(self, problem: AnyProblem) -> float:
+        """The radius of the ball to scale back to: the paper's, or that of a ball that holds the optimum."""
+        box = getattr(problem.loss, "dual_box", None)
+        if box is not None and math.isinf(box()[0]):  # a slope without bound: unprojected, first steps blow up
+            return max(problem.radius, math.sqrt(2.0 * problem.zero_objective))
+        return problem.radius if self.project else np.inf
 
     def finish(self, problem: AnyProblem, state: AnyState, solution: Solution) -> bool:
         w, b = self.coefficients(problem, state)
@@ -95,37 +124,24 @@ class Pegasos(StepsOverT):
     change_tol: float = 0.0
     best_b: bool = True
 
-    def __post_init__(self) -> None:
-        require(self, change_tol=(real(self.change_tol, 0.0), "a finite number of at least 0"))
-
     name = "pegasos"
+    _conditions = {"change_tol": (lambda value: is_real(value, 0.0), "a finite number of at least 0")}
 
     def default_max_iter(self, problem: Problem) -> int:
         return max(100_000, 10 * problem.shape[0])
 
     def init(self, problem: Problem, control: Control) -> PegasosState:
-        loops, d, dtype = _core.sgd_loops, problem.shape[1], problem.X.dtype
-        v, bias = np.zeros(d, dtype), problem.offset
+        d, dtype = problem.shape[1], problem.X.dtype
+        v = np.zeros(d, dtype)
         if control.coef is not None and control.steps:
             v = (control.steps * control.coef).astype(dtype)
-            bias = control.intercept * (control.steps if problem.augmented else 1.0)
         lagged = np.zeros(d if self.average else 0, dtype)
         before = v / max(control.steps, 1) if self.change_tol > 0 else np.zeros(0, dtype)
-        tally = np.zeros(loops.TALLY)
-        tally[loops.BIAS] = bias
-        radius = safe_radius(problem, self.project)
-        if radius < np.inf:
-            _measure(problem, v, tally)
-        rng = np.random.default_rng([control.seed, control.steps])
-        frequency = control.sampling.frequency(problem.y)
-        return PegasosState(
-            t=control.steps,
-            iterate=loops.Iterate(v, lagged, before, tally),
-            rule=loops.Rule(bias_mode(problem), 1.0 / problem.total_price, radius, float(self.change_tol)),
-            pull=problem.y * (problem.price / frequency),
-            take=control.sampling.stream(problem.y, rng),
-            first=control.steps,
-        )
+        start = self._start(problem, control, float(self.change_tol))
+        iterate = _core.sgd_loops.Iterate(v, lagged, before, start["tally"])
+        state = PegasosState(**start, iterate=iterate, first=control.steps)
+        _measure(problem, state)
+        return state
 
     def step(self, problem: Problem, state: PegasosState, limit: int) -> int:
         per_step = problem.size / problem.shape[0] + 10.0 + state.iterate.before.size
@@ -135,8 +151,7 @@ class Pegasos(StepsOverT):
         state.t += done
         if done < order.size:
             state.ending = Status.SETTLED
-        if state.rule.radius < np.inf:
-            _measure(problem, state.iterate.v, state.iterate.tally)
+        _measure(problem, state)
         return int(done)
 
     def coefficients(self, problem: Problem, state: PegasosState) -> tuple[Floats, float]:
@@ -154,22 +169,9 @@ class Pegasos(StepsOverT):
         return w.astype(v.dtype), float(b)
 
 
-def safe_radius(problem: Problem, project: bool) -> float:
-    """The radius of the ball to scale back to: the paper's, or that of a ball that holds the optimum."""
-    box = getattr(problem.loss, "dual_box", None)
-    if box is not None and math.isinf(box()[0]):  # a slope without bound: unprojected, first steps blow up
-        return max(problem.radius, math.sqrt(2.0 * problem.zero_objective))
-    return problem.radius if project else np.inf
-
-
-def bias_mode(problem: Problem) -> int:
-    """How the compiled loops treat the intercept."""
-    loops = _core.sgd_loops
-    return loops.AUGMENTED if problem.augmented else loops.FREE if problem.free else loops.FIXED
-
-
-def _measure(problem: Problem, v: Floats, tally: Array) -> None:
+def _measure(problem: Problem, state: PegasosState) -> None:
     """Compute ‖v‖² again, so that it does not drift over many updates."""
-    wide = v.astype(np.float64)
-    extra = tally[_core.sgd_loops.BIAS] ** 2 if problem.augmented else 0.0
-    tally[_core.sgd_loops.NORM2] = float(wide @ wide) + extra
+    if state.rule.radius < np.inf:
+        loops, wide = _core.sgd_loops, state.iterate.v.astype(np.float64)
+        extra = state.tally[loops.BIAS] ** 2 if problem.augmented else 0.0
+        state.tally[loops.NORM2] = float(wide @ wide) + extra

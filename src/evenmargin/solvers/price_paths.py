@@ -5,8 +5,7 @@ and each machine of a path starts from the one before. Small folds (as in `Kerne
 in float64 and solved to the last digits without returning to Python (`_core/path_loops.py`); for large ones rows
 outside the fold get a price of 0, and blocked SMO (`solvers/smo.py`) works on the matrix as it is, to tol.
 
-The matrix may be on a device (`Square`). What is sequential stays here, and only
-the blocks and sums that it asks for come over.
+The matrix may be on a device (`Square`); only the blocks and sums that are asked for come over.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from .._util.typing import Array, Floats, Index, Mask, Tensor, VectorLike
 from ..kernels import Precomputed
 from ..losses import Hinge, SquaredHinge
 from ..problem import KernelProblem
-from .gram import SMALL, Entries, WholeGram
-from .smo import SMO, Phase, SMOState
+from .gram import SMALL, Entries, WholeGram, gather
+from .smo import SMO, SMOState
 
 __all__ = ["Paths", "Square", "solve_paths"]
 
@@ -115,8 +114,7 @@ def solve_paths(
 
     A free intercept is learned and not penalised; otherwise it is `intercept`. (For a penalised one, add 1 to K and
     take free=False: the scores then include it.) No pair of rows violates the conditions of the optimum by more than
-    tol, in units of the margin. Folds of up to 2 048 rows are solved to the last digits; the squared hinge is for these
-    only.
+    tol, in units of the margin. Folds of up to 2 048 rows, for which alone the squared hinge is, are solved exactly.
 
     Examples
     --------
@@ -145,11 +143,7 @@ def solve_paths(
         fold = _Fold(K, folds[i], labels[i], prices[i], free, intercept, squared, tol, *answers)
         found.converged[i] = _solve_small(fold) if fold.rows.size <= SMALL else _solve_large(fold)
 
-    if workers is None:
-        for i in range(len(folds)):
-            task(i)
-    else:
-        workers.each(task, range(len(folds)))
+    (workers or Workers(1)).each(task, range(len(folds)))
     return found
 
 
@@ -176,12 +170,7 @@ def _solve_small(fold: _Fold) -> bool:
 
 
 def _gathered(K: Floats | Square, rows: Index, columns: Index) -> Array:
-    """K[rows][:, columns] in float64."""
-    if isinstance(K, Square):
-        return K.block(rows, columns)
-    out = np.empty((rows.size, columns.size))
-    _core.smo_loops.gather(K, rows, columns, out)
-    return out
+    return K.block(rows, columns) if isinstance(K, Square) else gather(K, rows, columns, Workers(1))
 
 
 def _intercepts(beta: Array, v: Array, y: Array, prices: Array) -> Array:
@@ -217,6 +206,8 @@ class _PathGram(WholeGram):
         self._place = np.empty(0)
 
     def _block(self, rows: Index) -> Array:
+        if isinstance(self.K, Square):
+            return self.K.block(rows, rows)
         if self._place.size < rows.size**2:
             self._place = np.empty(rows.size**2)
         block = self._place[: rows.size**2].reshape(rows.size, rows.size)
@@ -224,20 +215,12 @@ class _PathGram(WholeGram):
         return block
 
     def _dot(self, rows: Index, scale: Array) -> Array:
+        if isinstance(self.K, Square):
+            return self.K.product(rows, scale[None])[0]
         out = np.zeros(self.n)
         for i in range(0, self.n, 4096):  # in cache
             _core.path_loops.add_rows(self.K, rows, scale, i, out[i : i + 4096])
         return out
-
-
-class _DeviceGram(_PathGram):
-    """The same for a matrix on a device."""
-
-    def _block(self, rows: Index) -> Array:
-        return self.K.block(rows, rows)
-
-    def _dot(self, rows: Index, scale: Array) -> Array:
-        return self.K.product(rows, scale[None])[0]
 
 
 def _solve_large(fold: _Fold) -> bool:
@@ -246,7 +229,7 @@ def _solve_large(fold: _Fold) -> bool:
     price = np.zeros_like(fold.prices)
     price[:, fold.rows] = fold.prices[:, fold.rows]
     workers = Workers(1)
-    gram = (_DeviceGram if isinstance(fold.K, Square) else _PathGram)(fold.K, workers)
+    gram = _PathGram(fold.K, workers)
     intercept = "free" if fold.free else fold.offset
     problem = KernelProblem(fold.K, fold.y, price[0], Hinge(), intercept, kernel=Precomputed(), workers=workers)
     zero = np.zeros(n)
@@ -287,7 +270,7 @@ def _rounds(solver: SMO, problem: KernelProblem, state: SMOState, tol: float) ->
     """Run rounds of SMO until the violation and the gap are within tol; False if they never are."""
     state.tol, state.steps, state.waited = tol, 0, 0
     state.dual, state.least = -np.inf, np.inf
-    state.due, state.ending, state.phase = False, None, Phase.ROUNDS
+    state.due, state.ending, state.checked = False, None, False
     while True:
         solver.step(problem, state, 1)
         if state.due or state.ending:
@@ -296,4 +279,4 @@ def _rounds(solver: SMO, problem: KernelProblem, state: SMOState, tol: float) ->
                 return True
             if not state.due or state.tol < _LEAST * tol:
                 return False
-            state.ending, state.phase = None, Phase.ROUNDS  # the violation is small, but the prices are large
+            state.ending, state.checked = None, False  # the violation is small, but the prices are large

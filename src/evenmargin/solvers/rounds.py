@@ -19,8 +19,8 @@ Certificate: α_i = −ψ_i' gives the lower bound D of `duality.py`. A free int
 more is scaled by t ≤ 1 when the sums are known. loss*(t a) ≤ t loss*(a), as loss*(0) = 0 for hinge, squared hinge
 and log, so that two sums of conjugates suffice. The best objective and the best bound of all rounds are kept.
 
-With more than two thousand columns there is no matrix, which would be 16 MB in each answer: L-BFGS on the same sums.
-It takes ten times as many rounds or more, of the hinge above all.
+With more than two thousand columns there is no matrix, which would be 16 MB in each answer: L-BFGS on the same sums,
+in ten times as many rounds or more.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from .. import _core
 from .._util.typing import Array, LossLike
 from ..losses import Hinge, slopes, values
 from ..problem import Problem, Solution, Status, WithIntercept
+from .base import entry
 from .newton import completed, solve_lower, weighted_gram
 
 __all__ = ["WIDE", "Course", "Request", "Sums", "Terms", "Trail", "begin", "drive", "look"]
@@ -67,10 +68,6 @@ class Trail(NamedTuple):
 
     points: Array
     kappas: Array
-
-    @classmethod
-    def none(cls, width: int) -> Trail:
-        return cls(np.empty((0, width)), np.empty(0))
 
     def then(self, point: Array, kappa: float) -> Trail:
         return Trail(np.vstack([self.points, point]), np.append(self.kappas, kappa))
@@ -276,10 +273,8 @@ class Course:
         bound, pulls = terms.bound(seen)
         if bound > self.bound or not self.pulls.size:
             self.bound, self.pulls = bound, pulls
-        self.history.append({
-            "n_iter": self.steps, "rounds": self.rounds, "seconds": time.perf_counter() - self.started,
-            "objective": objective, "gap": self.gap,
-        })  # fmt: skip
+        now = entry(self.steps, self.started, rounds=self.rounds, objective=objective, gap=self.gap)
+        self.history.append(now)
 
     def within(self, tol: float) -> bool:
         return self.gap <= tol * abs(self.best)
@@ -291,22 +286,16 @@ class Course:
 
 def begin(terms: Terms, start: Array | None = None, before: tuple[Array, Trail, float] | None = None) -> Course:
     """The course to start with: from the point, trail and κ of an earlier one, from a point, or from zero."""
+    start = start if before is None else before[0]
     point = np.zeros(terms.width) if start is None else start.astype(np.float64)
-    if before is not None and start is None:
-        point, trail, kappa = before
-        if terms.hinge and kappa and trail.kappas.size <= _LONGEST:
-            return Course(_with_offset(terms, point), trail, kappa)
-        start = point
-    point, trail = _with_offset(terms, point), Trail.none(terms.width)
+    if not terms.learned:
+        point[-1] = terms.offset
+    trail = Trail(np.empty((0, terms.width)), np.empty(0))
     if not terms.hinge:
         return Course(point, trail, 0.0)
-    if start is None:
-        return Course(point, trail, _KAPPA)
-    return Course(point, trail.then(point, _KAPPA), _GROWTH * _KAPPA)
-
-
-def _with_offset(terms: Terms, point: Array) -> Array:
-    return point if terms.learned else np.append(point[:-1], terms.offset)
+    if before is not None and before[2] and before[1].kappas.size <= _LONGEST:
+        return Course(point, *before[1:])
+    return Course(point, trail, _KAPPA) if start is None else Course(point, trail.then(point, _KAPPA), _GROWTH * _KAPPA)
 
 
 def drive(terms: Terms, course: Course) -> Rounds:
@@ -321,7 +310,10 @@ def drive(terms: Terms, course: Course) -> Rounds:
         gradient = terms.gradient(course.point, seen)
         if course.kappa and float(gradient @ gradient) <= _LOOSE * seen.moved / course.kappa:
             # The residual is small beside the move that the multipliers are about to make.
-            seen = yield from _update(terms, course, seen)
+            # The sums with the new multipliers have mostly come with the last answer.
+            course.trail, course.kappa = course.trail.then(course.point, course.kappa), _grown(course.kappa)
+            seen = seen.ahead or (yield _ask(terms, course, None))
+            course.note(terms, seen, course.point)
             memory.clear()
             if course.within(terms.tol):
                 break
@@ -330,23 +322,17 @@ def drive(terms: Terms, course: Course) -> Rounds:
         # What a step, and new multipliers after it, may still gain; these go on with each κ where steps have ended.
         gain = float(-gradient @ direction) + (seen.moved / course.kappa if course.kappa else 0.0)
         stuck = 0 if gain > 1e-16 * abs(course.best) else stuck + 1
-        if stuck > (2 if course.kappa else 0):
-            return _judged(course, terms.tol)
-        course.steps += 1
-        taken = yield from _step(terms, course, seen, gradient, direction)
-        if taken is None:
-            return _judged(course, terms.tol)
+        taken = None
+        if stuck <= (2 if course.kappa else 0):
+            course.steps += 1
+            taken = yield from _step(terms, course, seen, gradient, direction)
+        if taken is None:  # no progress is left: converged if the gap is as small as float64 allows
+            return Status.CONVERGED if course.within(max(terms.tol, 1e-9)) else Status.STALLED
         if terms.wide:
-            step = taken[0] - course.point
-            _remember(memory, step, terms.gradient(*taken) - gradient)
+            _remember(memory, taken[0] - course.point, terms.gradient(*taken) - gradient)
         course.point, seen = taken
     yield from _settle(terms, course)
     return Status.CONVERGED
-
-
-def _judged(course: Course, tol: float) -> Status:
-    """The status when no progress is left: converged if the gap is as small as float64 allows."""
-    return Status.CONVERGED if course.within(max(tol, 1e-9)) else Status.STALLED
 
 
 def _ask(terms: Terms, course: Course, direction: Array | None) -> Request:
@@ -357,17 +343,6 @@ def _ask(terms: Terms, course: Course, direction: Array | None) -> Request:
 
 def _grown(kappa: float) -> float:
     return min(_GROWTH * kappa, _KAPPA_MAX)
-
-
-def _update(terms: Terms, course: Course, seen: Sums) -> Rounds:
-    """Update the multipliers; the sums with the new ones have mostly come with the last answer."""
-    course.trail, course.kappa = course.trail.then(course.point, course.kappa), _grown(course.kappa)
-    if seen.ahead is None:
-        seen = yield _ask(terms, course, None)
-    else:
-        seen = seen.ahead
-    course.note(terms, seen, course.point)
-    return seen
 
 
 def _step(terms: Terms, course: Course, seen: Sums, gradient: Array, direction: Array) -> Rounds:
@@ -394,10 +369,7 @@ def _short(along: Array, taus: Array) -> float:
 
 
 def _settle(terms: Terms, course: Course) -> Rounds:
-    """Move a free intercept that no row of the hinge determines to the middle of its range.
-
-    So it depends on the rows and not on the path, as `duality.settled_intercept` has it.
-    """
+    """Move a free intercept that no row of the hinge determines to the middle of its range, as `duality.py` does."""
     seen = course.best_sums
     if not (terms.hinge and terms.free and seen is not None and seen.inside == 0 and np.isfinite(seen.edges).all()):
         return

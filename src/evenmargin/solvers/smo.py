@@ -11,9 +11,8 @@ A round takes the rows that violate most and keeps the last round's free ones, s
 their block of K (`block.py`), and then updates v of all rows for the coefficients that changed. Sets grow when many of
 their rows are free, as they are for a large C.
 
-Many rows with a cheap kernel start from a sample: the machine of a quarter of the
-rows at four times their price is nearly the same function, and tells which of all
-rows are at which bound. This is repeated from some thousand rows upwards.
+Many rows with a cheap kernel start from a sample, which grows from some thousand rows: the machine of a quarter of the
+rows at four times their price is nearly the same function, and tells which of all rows are at which bound.
 
 Products with K are in float32 at first. Before the result is believed, v is computed again in float64 for the rows near
 the margin; if it then fails, rounds go on in float64. So the violation that ends a fit is a true one.
@@ -23,8 +22,7 @@ With the squared hinge there is no upper bound, and K has a ridge of 1/(2 price)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,7 +30,7 @@ from .._util.typing import Array, Index
 from ..kernels import kernel_dot
 from ..losses import values
 from ..problem import KernelProblem, Solution, Status
-from .base import Control, Solver, State, require, run, whole
+from .base import Control, Solver, State, run, whole
 from .block import WorkingSet
 from .gram import Entries, Gram, StreamedGram, WholeGram, hold
 
@@ -46,13 +44,6 @@ _WIDTH = 0.04
 _PATIENCE = 10
 # Steps inside blocks that a fit may take, at least: what LIBSVM grants too.
 _STEPS = 10_000_000
-
-
-class Phase(Enum):
-    """Whether v is exact for the rows near the margin."""
-
-    ROUNDS = "working sets are solved, and v carries rounding"
-    CHECKED = "v is computed anew in float64"
 
 
 @dataclass
@@ -70,37 +61,25 @@ class SMOState(State):
     least: float = np.inf
     waited: int = 0
     steps: int = 0  # inside blocks
-    phase: Phase = Phase.ROUNDS
-    barriers: Barriers = field(init=False)
+    checked: bool = False  # v was computed anew in float64 since the last round
 
     def __post_init__(self) -> None:
-        self.barriers = Barriers(self.beta, self.lo, self.hi)
+        self.rise, self.fall, self.up, self.down = np.empty((4, self.beta.size))
+        self.note(slice(None))
 
     def restart(self, beta: Array, lo: Array, hi: Array) -> None:
         """Go on from other coefficients, in another box."""
-        self.beta, self.lo, self.hi, self.barriers = beta, lo, hi, Barriers(beta, lo, hi)
-
-    def movable(self) -> tuple[Array, Array]:
-        """v of rows that may rise, −∞ for others, and of rows that may fall, ∞ for others; good until the next call."""
-        bars = self.barriers
-        return np.add(self.v, bars.rise, out=bars.up), np.add(self.v, bars.fall, out=bars.down)
-
-
-class Barriers:
-    """What to add to v for rows that may rise, and for those that may fall: 0, or an infinity at a bound.
-
-    A round looks at all rows twice, but moves few: the barriers of these alone change.
-    """
-
-    def __init__(self, beta: Array, lo: Array, hi: Array) -> None:
         self.beta, self.lo, self.hi = beta, lo, hi
-        self.rise, self.fall, self.up, self.down = np.empty((4, beta.size))
         self.note(slice(None))
 
     def note(self, rows: Index | slice) -> None:
-        """Update the rows whose β has changed."""
+        """Note whether these rows may rise and fall: a round looks at all rows twice, but moves few."""
         self.rise[rows] = np.where(self.beta[rows] < self.hi[rows], 0.0, -np.inf)
         self.fall[rows] = np.where(self.beta[rows] > self.lo[rows], 0.0, np.inf)
+
+    def movable(self) -> tuple[Array, Array]:
+        """v of rows that may rise, −∞ for others, and of rows that may fall, ∞ for others; good until the next call."""
+        return np.add(self.v, self.rise, out=self.up), np.add(self.v, self.fall, out=self.down)
 
 
 @dataclass(frozen=True)
@@ -115,13 +94,11 @@ class SMO(Solver):
 
     size: int = 1024
 
-    def __post_init__(self) -> None:
-        require(self, size=(whole(self.size, 2), "a whole number of at least 2"))
-
     name = "smo"
     unit = "working set"
     kernel = True
     needs = ("dual_box",)
+    _conditions = {"size": whole(2)}
 
     def init(self, problem: KernelProblem, control: Control) -> SMOState:
         _, ridge = problem.loss.dual_box()
@@ -149,7 +126,7 @@ class SMO(Solver):
         top, bottom = _extremes(state, problem.free)
         noise = _noise(state)
         if top - bottom <= max(state.tol, 3.0 * noise):
-            before = state.phase
+            before = state.checked
             self._check(problem, state, noise)
             top, bottom = _extremes(state, problem.free)
             if top - bottom <= state.tol:
@@ -157,7 +134,7 @@ class SMO(Solver):
                 state.due = problem.definite
                 if not problem.definite:
                     state.ending = Status.STATIONARY
-                elif before is Phase.CHECKED:  # rounding is all that is left
+                elif before:  # rounding is all that is left
                     state.ending = Status.STALLED
                 return 1
             _widen(state)
@@ -219,9 +196,9 @@ class SMO(Solver):
         state.steps += WorkingSet(K, own, lo, hi, v, problem.free).solve(tol)
         moved = np.flatnonzero(own != before)
         state.beta[rows] = own
-        state.barriers.note(rows[moved])
+        state.note(rows[moved])
         state.v -= state.gram.dot(rows[moved], (own - before)[moved])
-        state.last, state.phase = rows, Phase.ROUNDS
+        state.last, state.checked = rows, False
 
     def _choose(self, problem: KernelProblem, state: SMOState, top: float, bottom: float) -> Index:
         """The last set's free rows, up to half of a set, and the worst violators of both kinds."""
@@ -249,11 +226,10 @@ class SMO(Solver):
     def _check(self, problem: KernelProblem, state: SMOState, noise: float) -> None:
         """Compute v again in float64 for rows that rounding may misplace: free ones, and those near the margin.
 
-        For all rows where the others' rounding might show in the violation or the
-        objective. (In the gap, that of rows at a bound cancels.)
+        For all rows where the others' rounding might show in the violation or the objective. (It cancels in the gap.)
         """
-        before, state.phase = state.phase, Phase.CHECKED
-        if before is Phase.CHECKED or isinstance(state.gram, WholeGram):
+        before, state.checked = state.checked, True
+        if before or isinstance(state.gram, WholeGram):
             return
         rows = np.arange(state.beta.size)
         dual = 0.5 * float(state.beta @ (state.target + state.v))
@@ -267,25 +243,20 @@ class SMO(Solver):
         """Solve to the last digits with the whole matrix: a weight of 2 is then exactly a row twice."""
         K = state.gram.block(np.arange(state.beta.size))
         WorkingSet(K, state.beta, state.lo, state.hi, state.v, problem.free).polish()
-        state.barriers.note(slice(None))
+        state.note(slice(None))
         some = np.flatnonzero(state.beta)
         state.v = state.target - state.gram.dot(some, state.beta[some])
 
     def _from_samples(self, problem: KernelProblem) -> Array:
-        """β to start from: samples of growing size, each started from the one before.
-
-        Zero where the first sample says that it would not pay.
-        """
+        """β to start from, by samples of growing size; zero where the first one says that it would not pay."""
         rng = np.random.default_rng(0)
         classes = [rng.permutation(np.flatnonzero(kind)) for kind in (problem.y > 0, problem.y <= 0)]
 
         def draw(share: int) -> KernelProblem:
             """One in `share` rows of each class, but at least 200, at prices that make up for the others."""
             parts = [own[: max(min(own.size, 200), own.size // share)] for own in classes]
-            scale = np.concatenate(
-                [np.full(part.size, own.size / part.size) for own, part in zip(classes, parts, strict=True)]
-            )
-            rows = np.concatenate(parts)
+            sizes = np.array([part.size for part in parts])
+            scale, rows = np.repeat([own.size for own in classes] / sizes, sizes), np.concatenate(parts)
             return replace(problem, X=problem.X[rows], y=problem.y[rows], price=problem.price[rows] * scale)
 
         share = 4 ** int(np.ceil(np.log(2 * problem.y.size / _MANY) / np.log(4)))
@@ -365,10 +336,7 @@ def _largest(numbers: Array, count: int) -> Index:
 
 
 def _extended(sample: KernelProblem, found: Solution, problem: KernelProblem) -> Array:
-    """β of more rows, by their margins under a machine of some: at a bound, or in between near the margin.
-
-    A free intercept is set so that Σ β = 0.
-    """
+    """β of more rows, by their margins under a machine of some; a free intercept is set so that Σ β = 0."""
     some = np.flatnonzero(found.coef)
     scores = kernel_dot(
         problem.kernel, problem.X, sample.X[some], found.coef[some], dtype=np.float32, workers=problem.workers,
