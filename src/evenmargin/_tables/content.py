@@ -16,9 +16,6 @@ from .._util.sentences import quoted
 from .._util.typing import Array, Index, Mask
 from .kinds import GAPS, LARGEST, as_floats, as_instants, declared_kind, word_of
 
-__all__ = ["PLURAL", "TRUTH", "Content", "as_number", "coded", "content_of", "lost_note"]
-
-
 _SHARE = 0.9  # of the values that decide what a column is
 _ID_ROWS = 50  # rows from which different values make an id
 _NAMED_ID_ROWS = 10  # the same, where the name says so

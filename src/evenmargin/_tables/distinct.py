@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 
 from .._util.typing import Array, Floats, Index
 
-__all__ = ["DistinctRows", "WorkingRows", "distinct_rows", "rows_of_each", "working_rows"]
-
-
 _OFTEN = 10  # copies of a row from which it stays that many rows, which may be in several folds
 _HEAVY = 1_000.0  # average weight of a row, up to which a weight is taken for a number of rows
 

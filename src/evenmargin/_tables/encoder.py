@@ -23,9 +23,6 @@ from .._util.sentences import quoted
 from .._util.typing import Array, MatrixLike
 from .kinds import LARGEST, as_floats, declared_kind, word_of
 
-__all__ = ["MISSING", "OTHER", "TableEncoder", "as_numbers", "as_table", "as_words", "becomes_number", "named"]
-
-
 _CATEGORIES = 50  # columns that one column of categories may become
 _RARE = 5  # weight of a category below which it shares a column with the other rare ones
 MISSING, OTHER = "(missing)", "(other)"

@@ -10,9 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["FramesTravel", "PlainColumn", "PlainFrame"]
-
-
 # The dtype to build a column with: pandas finds that of numbers by itself; "str" is its own type of strings.
 _DTYPES: dict[str, Any] = {"numbers": None, "objects": object, "strings": "str"}
 

@@ -14,8 +14,6 @@ import pandas as pd
 
 from .._util.typing import Array
 
-__all__ = ["GAPS", "LARGEST", "as_days", "as_floats", "as_instants", "declared_kind", "word_of"]
-
 LARGEST = 1e100  # no measurement is as large as that
 
 # Words that stand for a missing value in every kind of file.

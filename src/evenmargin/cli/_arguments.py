@@ -6,8 +6,6 @@ import re
 
 from ..operating import get_objective
 
-__all__ = ["parse_objective", "parse_prices", "parse_time"]
-
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _SPAN = re.compile(r"(?:\d+(?:\.\d+)?[hms])+")
 _FLOOR = re.compile(r"(recall|precision)\s*(?:>=|≥|=)\s*([\d.]+)\s*(%?)(?:\s*@\s*([\d.]+)\s*(%?))?")

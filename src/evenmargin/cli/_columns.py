@@ -30,8 +30,6 @@ from .._util.typing import Mask
 from ._reading import InputError
 from ._target import Answer, as_labels, recognised
 
-__all__ = ["AS_ASKED", "Column", "Matcher", "Prepared", "Schema", "fingerprint", "labels", "prepare"]
-
 AS_ASKED = "as asked"  # why a column was left out, if the user said so
 _TELLING = 20  # values of a column that may give the class away between them
 _JUDGED = 10  # values from which a column can be mostly something else

@@ -31,8 +31,6 @@ from ._reading import InputError
 from ._voice import STOPPED, Voice
 from ._writing import check_ending, writing
 
-__all__ = ["PEERS", "Peer", "compare", "judge_folds"]
-
 OURS = "EvenMarginClassifier"
 
 Folds = list[tuple[Index, Index]]

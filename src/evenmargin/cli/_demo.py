@@ -26,8 +26,6 @@ from ._compare import judge_folds
 from ._fit import TITLES, made_by, tell_estimates
 from ._voice import Voice
 
-__all__ = ["demo", "rare_tumours"]
-
 _KEPT = 40  # malignant samples
 _FOLDS = 5
 

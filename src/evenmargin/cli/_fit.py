@@ -23,8 +23,6 @@ from ._columns import AS_ASKED, Prepared, Schema, fingerprint, prepare
 from ._reading import InputError, TextOptions, open_table
 from ._voice import Voice
 
-__all__ = ["TITLES", "Lesson", "digest", "figure", "fit", "learn", "made_by", "take_weights", "tell_estimates"]
-
 TITLES = {
     "gmean": "G-mean",
     "recall": "recall",

@@ -11,8 +11,6 @@ from ._models import open_model
 from ._reading import InputError, TextOptions, open_table
 from ._voice import FAILED, Voice
 
-__all__ = ["export", "info"]
-
 _CHECKED = 10_000  # rows on which an exported model is compared, at most
 
 

@@ -16,8 +16,6 @@ from ..operating.responses import positive_label
 from ._columns import Matcher, Schema
 from ._reading import InputError, TableFile
 
-__all__ = ["Loaded", "open_model"]
-
 _NOTES = {"table": dict, "said": list, "weight": str | None, "digest": str}  # what `fit` writes into a model's file
 
 

@@ -18,8 +18,6 @@ from ._reading import InputError, TextOptions, open_table
 from ._voice import Voice
 from ._writing import check_ending, writing
 
-__all__ = ["Judge", "predict"]
-
 _VALUES = 2_000_000  # of a piece: 16 MB
 _PIECE = 1_000, 100_000  # rows of it, at least and at most
 

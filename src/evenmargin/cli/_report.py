@@ -20,8 +20,6 @@ from ._reading import InputError, TextOptions, open_table
 from ._target import row_count
 from ._voice import Voice
 
-__all__ = ["report"]
-
 
 def report(
     voice: Voice,

@@ -13,8 +13,6 @@ from .. import datasets
 from .. import reproduce as reproduction
 from ._voice import FAILED, STOPPED, WRONG, Voice, shown
 
-__all__ = ["reproduce"]
-
 
 def reproduce(
     voice: Voice, names: list[str] | None, *, every: bool, data: Path | None, **settings: Any

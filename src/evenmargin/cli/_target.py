@@ -17,8 +17,6 @@ from .._util.typing import Index, Mask
 from ..weights import is_minority
 from ._reading import InputError
 
-__all__ = ["Answer", "as_labels", "recognised", "row_count"]
-
 _CLASSES = 20  # different numbers of a target, above which it is a measurement
 
 

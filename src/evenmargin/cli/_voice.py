@@ -28,8 +28,6 @@ from rich.progress import Progress
 from rich.table import Table
 from typer.core import TyperGroup
 
-__all__ = ["FAILED", "STOPPED", "WRONG", "Commands", "Voice", "shown", "speaking"]
-
 FAILED, WRONG, STOPPED = 1, 2, 130
 
 # click's base of what is wrong with a call, from wherever typer has it.

@@ -22,8 +22,6 @@ from ..losses import LOSSES, get_loss
 from ..solvers import KERNEL_SOLVERS, SOLVERS, Solver
 from ._voice import Voice
 
-__all__ = ["warmup"]
-
 
 def warmup(voice: Voice) -> None:
     """Fit one of each."""

@@ -15,8 +15,6 @@ import pandas as pd
 from .._util.files import replacing
 from ._reading import InputError
 
-__all__ = ["check_ending", "writing"]
-
 Write = Callable[[pd.DataFrame], None]
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}

@@ -14,8 +14,6 @@ import numpy as np
 from ._file import as_integer, require, unpacked
 from ._trusted import KEYS, KINDS, NEVER, is_trusted
 
-__all__ = ["PARTS", "Audit", "parsed_schema"]
-
 PARTS = 200_000  # brackets in schema.json: skops takes up to 5 KB for each
 _DEPTH = 150  # of brackets in schema.json: skops goes down them by recursion
 

@@ -15,22 +15,6 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from .. import __version__
 
-__all__ = [
-    "FORMAT",
-    "MANIFEST",
-    "SCHEMA",
-    "ModelFileError",
-    "as_integer",
-    "in_one_line",
-    "members_of",
-    "opened",
-    "require",
-    "seal",
-    "sealed",
-    "unpacked",
-    "zipped",
-]  # fmt: skip
-
 FORMAT = 2  # 1 was of versions before the first release: types under the names of modules
 MANIFEST, SCHEMA = "evenmargin.json", "schema.json"
 _SEAL = re.compile(rb"evenmargin-model (\d{1,6}) sha256:([0-9a-f]{64})\Z")

@@ -13,8 +13,6 @@ from ._manifest import Manifest, differing, newer, parsed_manifest
 from ._trusted import LISTED, Untrusted, listed, names_of
 from .types import file_name, full_name
 
-__all__ = ["built", "load", "load_with_manifest", "read_manifest"]
-
 
 def load(path: str | os.PathLike[str], *, trusted: Iterable[str | Callable[..., Any]] = ()) -> Any:
     """Load the model in a file that `save` wrote, without running any code of the file.

@@ -15,8 +15,6 @@ from .. import __version__
 from ._file import FORMAT, MANIFEST, ModelFileError, as_integer, members_of, require
 from .types import file_name, full_name
 
-__all__ = ["Manifest", "differing", "newer", "parsed_manifest", "written_manifest"]
-
 
 @dataclass(frozen=True)
 class Manifest:

@@ -19,8 +19,6 @@ from ._manifest import written_manifest
 from ._trusted import Untrusted, listed, names_of
 from .types import file_name, full_name
 
-__all__ = ["save"]
-
 
 def save(
     model: Any,

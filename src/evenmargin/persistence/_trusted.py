@@ -12,8 +12,6 @@ from . import types
 from ._file import ModelFileError
 from .types import full_name
 
-__all__ = ["KEYS", "KINDS", "LISTED", "NEVER", "TRUSTED", "Untrusted", "is_trusted", "listed", "names_of"]
-
 
 def _all_in(module: str, names: str) -> tuple[str, ...]:
     return tuple(f"{module}.{name}" for name in names.split())

@@ -11,8 +11,6 @@ import pandas as pd
 
 from ..._util.sentences import quoted
 
-__all__ = ["CELLS", "ROWS", "InputError", "TableFile", "all_different"]
-
 CELLS = 4_000_000  # of a piece of a Parquet file
 ROWS = 100_000
 

@@ -21,8 +21,6 @@ from typing import IO, Any
 from ..._util.sentences import near, quoted
 from ._base import InputError
 
-__all__ = ["CHUNK", "ByteSource", "need_pyarrow"]
-
 CHUNK = 1 << 21  # bytes read at a time
 
 

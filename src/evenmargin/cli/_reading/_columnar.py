@@ -12,8 +12,6 @@ import pandas as pd
 from ._base import CELLS, InputError, TableFile, all_different
 from ._bytes import ByteSource, need_pyarrow
 
-__all__ = ["ArrowFile"]
-
 
 class ArrowFile(TableFile):
     """Parquet, and Arrow files (which Feather files are) and streams."""

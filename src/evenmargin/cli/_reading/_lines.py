@@ -17,8 +17,6 @@ import numpy as np
 from ..._util.typing import Index
 from ._base import InputError
 
-__all__ = ["LONGEST", "blocks", "endless", "read_header", "utf8"]
-
 LONGEST = 100_000_000  # bytes of one line
 _NEWLINE, _QUOTE = ord("\n"), ord('"')
 

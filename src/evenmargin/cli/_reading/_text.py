@@ -17,8 +17,6 @@ from ._base import InputError, TableFile, all_different
 from ._bytes import ByteSource
 from ._lines import blocks, read_header, utf8
 
-__all__ = ["TextFile"]
-
 _SLICE = 1 << 18  # bytes that pandas asks for at a time
 _GAPS = sorted(GAPS)
 
