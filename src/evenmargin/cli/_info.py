@@ -21,7 +21,7 @@ def info(voice: Voice, path: Path) -> None:
     lines = dict(manifest.summary())
     if loaded.schema is not None:
         lines["target"] = f"{loaded.schema.target}; the class to find is {loaded.schema.positive}"
-        lines["columns"] = ", ".join(f"{column.name} ({column.kind})" for column in loaded.schema.columns)
+        lines["columns"] = ", ".join(f"{name} ({kind})" for name, kind in loaded.schema.columns.items())
     width = max(map(len, lines)) + 2
     for title, text in lines.items():
         voice.say(f"{title:<{width}}{text}")

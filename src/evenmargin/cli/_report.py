@@ -85,4 +85,4 @@ def _schema(loaded: Loaded, target: str | None) -> Schema:
     classes = np.asarray(loaded.model.classes_)
     kind = {"b": "bool", "i": "number", "u": "number", "f": "number"}.get(classes.dtype.kind, "text")
     first, *others = map(word_of, classes.tolist())
-    return Schema(target, first, tuple(others), kind, False, ())
+    return Schema(target, first, tuple(others), kind, False, {})

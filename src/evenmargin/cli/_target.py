@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .._tables.content import TRUTH, as_number, coded
 from .._tables.kinds import declared_kind
-from .._util.sentences import near
+from .._util.sentences import suggestion
 from .._util.typing import Index, Mask
 from ..weights import is_minority
 from ._reading import InputError
@@ -123,8 +123,8 @@ def _named(positive: str, counts: dict[str, int], name: str) -> str:
     given = positive.strip()
     if (label := recognised(given, counts)) is not None:
         return label
-    meant = near(given, counts, 1)
-    perhaps = f" (did you mean {meant[0]!r}?)" if meant else ""
+    similar = suggestion(given, counts, 1)
+    perhaps = f" ({similar})" if similar else ""
     raise InputError(f"{positive!r} is not a value of the target {name!r}{perhaps}: it has {_counted(counts)}.")
 
 
