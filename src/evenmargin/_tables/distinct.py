@@ -79,15 +79,11 @@ class WorkingRows:
 
 def rows_of_each(sizes: Index, most: int) -> int:
     """Choose how many rows of a class to take: as many of each, but what a small class leaves goes to the others."""
-    quota = most
-    if sizes.sum() > most:
-        left, small = most, np.sort(sizes)
-        for k, size in enumerate(small):
-            quota = left // (small.size - k)
-            if size > quota:
-                break
-            left -= int(size)
-    return int(quota)
+    if sizes.sum() <= most:
+        return most
+    small = np.sort(sizes)
+    quotas = (most - np.cumsum(small) + small) // np.arange(small.size, 0, -1)
+    return int(quotas[small > quotas][0])
 
 
 def working_rows(rows: DistinctRows, classes: NDArray[Any], most: int, seed: int) -> WorkingRows:

@@ -65,7 +65,10 @@ class TableEncoder:
             numbers = [name for name in table.columns if becomes_number(table[name])]
             others = [name for name in table.columns if name not in numbers]
             self.common_ = {name: _common(table[name], weight) for name in others}
-            self.columns_ = _transformer(numbers, others).fit(self._grouped(table))
+            plain = FunctionTransformer(as_numbers, feature_names_out="one-to-one")
+            one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+            parts = [("numbers", plain, numbers), ("categories", one_hot, others)]
+            self.columns_ = ColumnTransformer(parts, verbose_feature_names_out=False).fit(self._grouped(table))
         raw, names = self._raw(table), self._names(table)
         gaps = np.isnan(raw)
         self.gaps_ = np.flatnonzero(gaps.any(axis=0) & ~gaps.all(axis=0))
@@ -135,14 +138,6 @@ def _common(column: pd.Series, weight: Array) -> set[str]:
     """Choose the categories that get a column of their own."""
     totals = pd.Series(weight).groupby(as_words(column).to_numpy()).sum()
     return set(totals[totals >= _RARE].sort_index().nlargest(_CATEGORIES - 1, keep="first").index)
-
-
-def _transformer(numbers: list[str], others: list[str]) -> ColumnTransformer:
-    plain = FunctionTransformer(as_numbers, feature_names_out="one-to-one")
-    one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    return ColumnTransformer(
-        [("numbers", plain, numbers), ("categories", one_hot, others)], verbose_feature_names_out=False
-    )
 
 
 def becomes_number(column: pd.Series) -> bool:

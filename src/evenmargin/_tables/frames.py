@@ -29,10 +29,6 @@ class PlainColumn:
         kind = "strings" if isinstance(values.dtype, pd.StringDtype) else "objects"
         return cls(name, kind, values.to_numpy().astype(object))
 
-    @property
-    def dtype(self) -> Any:
-        return _DTYPES[self.kind]
-
 
 @dataclass
 class PlainFrame:
@@ -51,11 +47,11 @@ class PlainFrame:
 
     def frame(self) -> pd.DataFrame:
         """Build the frame again."""
-        levels = [pd.Index(level.values, dtype=level.dtype, name=level.name) for level in self.levels]
+        levels = [pd.Index(level.values, dtype=_DTYPES[level.kind], name=level.name) for level in self.levels]
         index: Any = None
         if levels:
             index = levels[0] if len(levels) == 1 else pd.MultiIndex.from_arrays(levels)
-        columns = {column.name: pd.Series(column.values, index, dtype=column.dtype) for column in self.columns}
+        columns = {column.name: pd.Series(column.values, index, dtype=_DTYPES[column.kind]) for column in self.columns}
         return pd.DataFrame(columns, index)
 
 

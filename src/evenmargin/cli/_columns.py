@@ -73,17 +73,14 @@ class Schema:
     def from_notes(cls, notes: Mapping[str, Any]) -> Schema:
         """Make the schema again of what `to_notes` gave."""
         try:
+            target, positive, label_type = (str(notes[name]) for name in ("target", "positive", "label_type"))
             return cls(
-                str(notes["target"]),
-                str(notes["positive"]),
-                tuple(map(str, notes["others"])),
-                str(notes["label_type"]),
-                bool(notes["grouped"]),
+                target, positive, tuple(map(str, notes["others"])), label_type, bool(notes["grouped"]),
                 {str(name): str(kind) for name, kind in notes["columns"]},
                 {str(name): str(why) for name, why in notes["left_out"].items()},
                 bool(notes.get("decimal_comma", False)),
                 {str(name): tuple(map(str, words)) for name, words in notes.get("vocabulary", {}).items()},
-            )
+            )  # fmt: skip
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(
                 "What the model file says of the table of the fit cannot be read: fit the model again."

@@ -21,9 +21,8 @@ from sklearn.preprocessing import StandardScaler
 from .. import EvenMarginClassifier, KernelSVM, LinearSVM, papers
 from .._util.files import check_place
 from .._util.typing import Array, Index, Mask
-from ..report import write_report
 from ._compare import judge_folds
-from ._fit import TITLES, made_by, tell_estimates
+from ._fit import TITLES, tell_estimates, write_page
 from ._voice import Voice
 
 _KEPT = 40  # malignant samples
@@ -82,13 +81,11 @@ def demo(voice: Voice, *, out: Path, seed: int) -> None:
     voice.table(["machine", *(TITLES[name] for name in shown)], rows, title)
     model = EvenMarginClassifier(random_state=seed, verbose=int(voice.lively)).fit(X, y)
     tell_estimates(voice, model, int(malignant.sum()))
-    with voice.busy("writing the report"):
-        write_report(
-            out, model, X, y, training=True, title="Malignant tissue samples",
-            provenance=made_by("scikit-learn's breast cancer samples"),
-            notes=[f"Only {_KEPT} of the malignant samples are kept, so that they are rare."],
-        )  # fmt: skip
-    voice.wrote("report", out, hint="  (open it in a browser)")
+    write_page(
+        voice, out, model, X, y, training=True, title="Malignant tissue samples",
+        source={"file": "scikit-learn's breast cancer samples"}, hint="  (open it in a browser)",
+        notes=[f"Only {_KEPT} of the malignant samples are kept, so that they are rare."],
+    )  # fmt: skip
 
 
 def _scored(machine: Pipeline, X: Array, y: Mask, train: Index, test: Index) -> tuple[Array, Mask]:

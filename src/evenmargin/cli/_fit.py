@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .. import persistence
 from .._util.files import check_place
-from .._util.typing import Array
+from .._util.typing import Array, MatrixLike, VectorLike
 from ..auto import EvenMarginClassifier
 from ..operating import expected_cost, get_objective
 from ._arguments import parse_objective, parse_time
@@ -64,7 +64,7 @@ def learn(
 ) -> Lesson:
     """Read a table and find out what can be learned from it."""
     goal, seconds = parse_objective(objective), parse_time(time_budget)
-    with voice.busy(f"reading {data}"):
+    with voice.progress(f"reading {data}"):
         file = open_table(data, **text)
         frame, weights = take_weights(file.read(), weight, file.name, target)
         table = prepare(frame, target, positive, drop=drop or (), keep=keep or ())
@@ -116,13 +116,16 @@ def fit(voice: Voice, *, model: Path | None, report: Path | None, weight: str | 
     if len({place.resolve() for place in places}) < len(places):
         raise InputError(f"{model} is named for the model and for the report: give each a file of its own.")
     lesson = learn(voice, weight=weight, **task)
-    X, y, machine = lesson.table.X, lesson.table.y, lesson.model
+    X, y, machine, target = lesson.table.X, lesson.table.y, lesson.model, lesson.table.schema.target
     machine.fit(X, y, sample_weight=lesson.weights)
     tell_estimates(voice, machine, int(np.count_nonzero(y == lesson.table.positive)))
     if model is not None:
         _save_model(voice, model, lesson, weight)
     if report is not None:
-        _write_report(voice, report, lesson)
+        write_page(
+            voice, report, machine, X, y, sample_weight=lesson.weights, training=True, source={"file": lesson.file},
+            title=f"{target}: {lesson.table.positive}", target=target, notes=lesson.table.notes, rows=lesson.ids,
+        )  # fmt: skip
     if not places:
         voice.note("Nothing was saved: --model out.skops saves the model, --report out.html writes a report.")
 
@@ -141,27 +144,22 @@ def _save_model(voice: Voice, path: Path, lesson: Lesson, weight: str | None) ->
     voice.wrote("model", path)
 
 
-def _write_report(voice: Voice, path: Path, lesson: Lesson) -> None:
+def write_page(
+    voice: Voice, path: Path, model: Any, X: MatrixLike, y: VectorLike, *, source: dict[str, str], hint: str = "",
+    **details: Any,
+) -> None:  # fmt: skip
+    """Write a report, which says where its rows come from and which command made it."""
     from ..report import write_report
 
-    table, target = lesson.table, lesson.table.schema.target
-    with voice.busy("writing the report"):
-        write_report(
-            path, lesson.model, table.X, table.y, sample_weight=lesson.weights, training=True,
-            title=f"{target}: {table.positive}", target=target, notes=table.notes, rows=lesson.ids,
-            provenance=made_by(lesson.file),
-        )  # fmt: skip
-    voice.wrote("report", path)
+    provenance = {**source, "command": shlex.join(["evenmargin", *sys.argv[1:]])}
+    with voice.progress("writing the report"):
+        write_report(path, model, X, y, provenance=provenance, **details)
+    voice.wrote("report", path, hint=hint)
 
 
 def digest(X: pd.DataFrame, y: NDArray[Any]) -> str:
     """Compute what the rows that a model was fitted on are recognised by."""
     return fingerprint(X.reset_index(drop=True)) + fingerprint(pd.DataFrame({"y": y}))
-
-
-def made_by(name: str) -> dict[str, str]:
-    """Say where a report comes from."""
-    return {"file": name, "command": shlex.join(["evenmargin", *sys.argv[1:]])}
 
 
 def tell_estimates(voice: Voice, machine: EvenMarginClassifier, positives: int) -> None:

@@ -49,7 +49,7 @@ def export(voice: Voice, path: Path, out: Path, check: str | None, **text: Unpac
         rows = loaded.rows_of(file)(
             next(iter(file.pieces(_CHECKED, columns=loaded.columns(file.columns), words=loaded.words)))
         )
-    with voice.busy("exporting"):
+    with voice.progress("exporting"):
         graph = to_onnx(loaded.model, rows)
         found = None if rows is None else check_onnx(graph, loaded.model, rows)
     if found is not None:

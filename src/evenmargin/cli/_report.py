@@ -11,10 +11,9 @@ import numpy as np
 from .._tables.kinds import word_of
 from .._util.files import check_place
 from ..auto import EvenMarginClassifier
-from ..report import write_report
 from ._arguments import parse_prices
 from ._columns import Schema, labels
-from ._fit import digest, made_by, take_weights
+from ._fit import digest, take_weights, write_page
 from ._models import Loaded, open_model
 from ._reading import InputError, TextOptions, open_table
 from ._target import row_count
@@ -43,11 +42,12 @@ def report(
     schema = _schema(loaded, target)
     target = schema.target
     notes = loaded.manifest.notes
-    with voice.busy(f"reading {data}"):
+    with voice.progress(f"reading {data}"):
         file = open_table(data, **text)
         rows_of = loaded.rows_of(file)
-        asked = [*loaded.columns(file.columns), target, *loaded.weights, *([] if names is None else [names])]
-        frame = file.read(columns=None if loaded.schema is None else asked, words=loaded.words)
+        beside = [target, *loaded.weights, *([] if names is None else [names])]
+        asked = None if loaded.schema is None else [*loaded.columns(file.columns), *beside]
+        frame = file.read(columns=asked, words=loaded.words)
     weights = [name for name in loaded.weights if name in frame.columns]
     if weights != loaded.weights:
         missing = f"{file.name} has no column {loaded.weights[0]!r}, which held the weights of the fit"
@@ -61,19 +61,16 @@ def report(
     frame, y = frame[known], y[known]
     X = rows_of(frame[[name for name in loaded.columns(file.columns, [target]) if name in frame]])
     rows_of.finish()
-    for note in file.notes + rows_of.notes([target, *loaded.weights, *([] if names is None else [names])]):
+    for note in file.notes + rows_of.notes(beside):
         voice.note(note)
     seen = isinstance(loaded.model, EvenMarginClassifier) and notes.get("digest") == digest(X, y)
-    with voice.busy("writing the report"):
-        write_report(
-            out, loaded.model, X, y, sample_weight=None if weight is None else weight[known], training=seen,
-            pos_label=None if loaded.schema is None else loaded.positive, target=target, prices=costs,
-            notes=notes.get("said", []) if seen else voice.notes,
-            rows=None if names is None else frame[names].to_numpy(),
-            provenance={"model": path.name, **made_by(file.name)},
-        )  # fmt: skip
     voice.facts |= {"rows": int(known.sum()), "trained_on_these_rows": seen}
-    voice.wrote("report", out)
+    write_page(
+        voice, out, loaded.model, X, y, sample_weight=None if weight is None else weight[known], training=seen,
+        pos_label=None if loaded.schema is None else loaded.positive, target=target, prices=costs,
+        notes=notes.get("said", []) if seen else voice.notes, rows=None if names is None else frame[names].to_numpy(),
+        source={"model": path.name, "file": file.name},
+    )  # fmt: skip
 
 
 def _schema(loaded: Loaded, target: str | None) -> Schema:

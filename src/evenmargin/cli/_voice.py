@@ -39,10 +39,9 @@ class Voice:
 
     def __init__(self, *, as_json: bool = False, quiet: bool = False, debug: bool = False) -> None:
         self.json, self.debug = as_json, debug
-        self.out, self.err, self.errors = (
-            Console(stderr=stderr, quiet=silent)
-            for stderr, silent in ((False, quiet or as_json), (True, quiet or as_json), (True, False))
-        )
+        self.out = Console(quiet=quiet or as_json)
+        self.err = Console(stderr=True, quiet=quiet or as_json)
+        self.errors = Console(stderr=True)
         self.facts: dict[str, Any] = {}
         self.notes: list[str] = []
         self.done = False
@@ -85,21 +84,9 @@ class Voice:
         Console(width=Measurement.get(wide, wide.options, table).maximum, quiet=self.out.quiet).print(table)
 
     @contextmanager
-    def busy(self, what: str) -> Iterator[None]:
-        """Show that something is going on during a step that cannot be counted."""
-        if not self.lively:
-            yield
-            return
-        with self.err.status(escape(shown(self.err, what))):
-            yield
-
-    @contextmanager
-    def progress(self, what: str, total: float | None) -> Iterator[Callable[..., None]]:
-        """Show a progress bar, and give the function that moves it on."""
-        if not self.lively:
-            yield lambda step, note="": None
-            return
-        with Progress(console=self.err, transient=True) as bars:
+    def progress(self, what: str, total: float | None = None) -> Iterator[Callable[..., None]]:
+        """Show a progress bar, and give the function that moves it on; without a total it moves by itself."""
+        with Progress(console=self.err, transient=True, disable=not self.lively) as bars:
             task = bars.add_task(escape(shown(self.err, what)), total=total)
 
             def advance(step: float, note: str = "") -> None:
@@ -149,7 +136,9 @@ def speaking(*, as_json: bool = False, quiet: bool = False, debug: bool = False)
     except OSError as error:
         if error.filename is None and error.errno in (errno.ENOSPC, errno.EIO):
             _close_output()
-        raise voice.fail(_system_words(error), WRONG) from None
+        named = error.filename is not None and error.strerror is not None
+        sentence = f"{error.filename}: {error.strerror}." if named else _one_line(error)
+        raise voice.fail(sentence, WRONG) from None
     except (ValueError, ImportError) as error:
         raise voice.fail(_one_line(error), WRONG) from None
     except Exception as error:
@@ -198,12 +187,6 @@ def _close_output() -> None:
 
 def _one_line(error: object) -> str:
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def _system_words(error: OSError) -> str:
-    if error.filename is None or error.strerror is None:
-        return _one_line(error)
-    return f"{error.filename}: {error.strerror}."
 
 
 def _plain(value: Any) -> Any:

@@ -6,6 +6,7 @@ import io
 import json
 import math
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 from zipfile import ZIP_STORED, ZipFile
 
@@ -41,10 +42,10 @@ class Audit:
     """
 
     def __init__(self, members: dict[str, bytes], known: frozenset[str]) -> None:
-        self.members, self.known = members, known
+        self.members = members
+        self._is_trusted = cache(partial(is_trusted, known=known))
         self.names: set[str] = set()
         self.untrusted: set[str] = set()
-        self._judged: dict[tuple[str, str, str], bool] = {}
         self._seen: dict[int, dict[str, Any]] = {}
         self._checked: set[tuple[str, str]] = set()
 
@@ -74,10 +75,7 @@ class Audit:
         require(
             kind in KINDS, f"it holds {NEVER.get(kind, f'a part of kind {kind[:50]}')}, which no model file may hold"
         )
-        asked = (kind, module, name)
-        if asked not in self._judged:
-            self._judged[asked] = is_trusted(*asked, self.known)
-        if not self._judged[asked]:
+        if not self._is_trusted(kind, module, name):
             self.untrusted.add(f"{module}.{name}")
             return True
         self.names.add(f"{module}.{name}")
