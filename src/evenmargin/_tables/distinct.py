@@ -17,17 +17,13 @@ _HEAVY = 1_000.0  # average weight of a row, up to which a weight is taken for a
 
 @dataclass(frozen=True)
 class DistinctRows:
-    """The different rows of a table, in an order of their own.
-
-    inverse : which of them each row of the table is
-    count : how many rows of the table each of them is
-    """
+    """The different rows of a table, in an order of their own."""
 
     X: Array
     y: NDArray[Any]
     weight: Array
-    count: Array
-    inverse: Index
+    count: Array  # how many rows of the table each of them is
+    inverse: Index  # which of them each row of the table is
 
 
 def distinct_rows(X: Array, y: NDArray[Any], weight: Array) -> DistinctRows:

@@ -1,10 +1,8 @@
 """From a table as people have it to a matrix of numbers without gaps.
 
-Numbers and booleans stay, dates become days, and everything else is a category
-with a column for each value (scikit-learn's `OneHotEncoder`). A missing number
-becomes the median, with a column that says so; a missing category is one more
-category. Columns that tell nothing are dropped. No labels are used, and medians
-are by sample weight.
+Numbers and booleans stay, dates become days, and everything else is a category with a column for each value
+(scikit-learn's `OneHotEncoder`). A missing number becomes the median by sample weight, with a column that says so; a
+missing category is one more category. Columns of a single value are dropped. No labels are used.
 """
 
 from __future__ import annotations
@@ -124,10 +122,8 @@ class TableEncoder:
 
 def named(table: pd.DataFrame) -> pd.DataFrame:
     """Name the columns of a frame by strings; refuse names of which two are the same."""
-    if isinstance(table.columns, pd.MultiIndex):
-        names = [" ".join(map(str, name)) for name in table.columns]
-    else:
-        names = [str(name) for name in table.columns]
+    several = isinstance(table.columns, pd.MultiIndex)
+    names = [" ".join(map(str, name)) if several else str(name) for name in table.columns]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"X has more than one column named {twice!r}: give each column a name of its own.")

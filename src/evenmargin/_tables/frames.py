@@ -39,10 +39,9 @@ class PlainFrame:
 
     @classmethod
     def of(cls, frame: pd.DataFrame) -> PlainFrame:
-        levels = []
-        if not frame.index.equals(pd.RangeIndex(len(frame))):
-            index = frame.index
-            levels = [PlainColumn.of(index.get_level_values(place), name) for place, name in enumerate(index.names)]
+        index = frame.index
+        names = [] if index.equals(pd.RangeIndex(len(frame))) else index.names
+        levels = [PlainColumn.of(index.get_level_values(place), name) for place, name in enumerate(names)]
         return cls([PlainColumn.of(frame[name], name) for name in frame.columns], levels)
 
     def frame(self) -> pd.DataFrame:

@@ -1,8 +1,7 @@
 """What a column of a table holds, by its type and its values, and the values as numbers, instants or words.
 
 `declared_kind` is the one rule. `EvenMarginClassifier` goes by it alone: numbers, dates and spans of time become
-numbers, and everything else categories. The command, whose text files declare no types, looks into columns of "text"
-for numbers and dates (`content`).
+numbers, and the rest categories. The command, whose text files declare no types, looks into "text" (`content`).
 """
 
 from __future__ import annotations

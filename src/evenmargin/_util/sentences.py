@@ -24,6 +24,11 @@ def quoted(names: Iterable[object], most: int = 5, conjunction: str = "and") -> 
     return f"{', '.join(first)} {conjunction} {last}" if first else last
 
 
+def in_one_line(error: object) -> str:
+    """The words of an error, or its type if it has none."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 def suggestion(name: str, names: Iterable[str], most: int = 3) -> str:
     """Ask whether one of the similar names was meant; empty if there is none."""
     meant = near(name, names, most)

@@ -26,7 +26,6 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Support vector machines for imbalanced data.",
 )
 
 Data = Annotated[

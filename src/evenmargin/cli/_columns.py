@@ -6,10 +6,9 @@ A column is of one of three kinds, which are those of `_tables`:
 - `date`: at least nine in ten are dates like 2024-01-31 or 2024-01-31T10:00Z.
 - `category`: words, as they stand in the file but for spaces around them.
 
-The rule looks at values and not at the file's types, so that a table gives the same
-columns from CSV and from Parquet; only a column that a Parquet file declares as a
-dictionary is a category whatever its values. Numbers come out as float64, dates as
-datetime64[ns] in UTC, words as strings.
+The rule looks at values and not at the file's types, so that a table gives the same columns from CSV and from Parquet;
+only what a Parquet file declares as a dictionary is a category whatever its values. Numbers become float64, dates
+datetime64[ns] in UTC, words strings.
 """
 
 from __future__ import annotations
@@ -39,26 +38,17 @@ _NEW = 0.1  # share of new words from which they are mentioned
 
 @dataclass(frozen=True)
 class Schema:
-    """The table that a model was fitted on; it is stored with the model.
-
-    positive, others : the class to find and the other ones, as text
-    label_type : the type of the labels in y: "text", "number" (whole ones) or "bool"
-    grouped : whether every value of the target but `positive` is the one class in `others`
-    columns : their kinds, "number", "category" or "date", in the order in which the model knows them
-    left_out : other columns, and why they were left out
-    decimal_comma : whether numbers of the file had decimal commas; see `TableFile.expect`
-    vocabulary : the words of each column of categories that has not too many
-    """
+    """The table that a model was fitted on; it is stored with the model."""
 
     target: str
-    positive: str
-    others: tuple[str, ...]
-    label_type: str
-    grouped: bool
-    columns: Mapping[str, str]
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    decimal_comma: bool = False
-    vocabulary: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    positive: str  # the class to find, as text
+    others: tuple[str, ...]  # the other classes
+    label_type: str  # of the labels in y: "text", "number" (whole ones) or "bool"
+    grouped: bool  # whether every value of the target but `positive` is the one class in `others`
+    columns: Mapping[str, str]  # their kinds, "number", "category" or "date", in the order of the model
+    left_out: Mapping[str, str] = field(default_factory=dict)  # other columns, and why they were left out
+    decimal_comma: bool = False  # whether numbers of the file had decimal commas; see `TableFile.expect`
+    vocabulary: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # the words of the smaller categories
 
     @property
     def words(self) -> list[str]:
@@ -89,29 +79,18 @@ class Schema:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The rows of a table that have a label.
-
-    schema : what a model that is fitted on them has to know
-    notes : what people should know, a sentence each
-    rows : which rows of the table they are
-    positive : the label in y that is to be found
-    """
+    """The rows of a table that have a label."""
 
     X: pd.DataFrame
     y: NDArray[Any]
-    schema: Schema
-    notes: list[str]
-    rows: Mask
-    positive: Any
+    schema: Schema  # what a model that is fitted on them has to know
+    notes: list[str]  # what people should know, a sentence each
+    rows: Mask  # which rows of the table they are
+    positive: Any  # the label in y that is to be found
 
 
 def prepare(
-    frame: pd.DataFrame,
-    target: str,
-    positive: str | None = None,
-    *,
-    drop: Sequence[str] = (),
-    keep: Sequence[str] = (),
+    frame: pd.DataFrame, target: str, positive: str | None = None, *, drop: Sequence[str] = (), keep: Sequence[str] = ()
 ) -> Prepared:
     """Find out what can be learned from a table, as `TableFile.read` gives it.
 
@@ -140,7 +119,7 @@ def prepare(
     if not kept:
         raise InputError(f"No column is left to learn from besides {target!r}: {_reasons(left_out)}.")
     X = pd.DataFrame({name: content.series(rows) for name, content in kept.items()})
-    wanted = answer.label(answer.positive)
+    wanted = as_labels(np.zeros(1, np.intp), [answer.positive], answer.type)[0].item()
     noticed = {name: why for name, why in left_out.items() if why != AS_ASKED}
     notes = [*answer.notes, *([f"Left out: {_reasons(noticed)}."] if noticed else [])]
     notes += [note for name, content in kept.items() for note in content.remarks(name)]

@@ -1,8 +1,4 @@
-"""`evenmargin demo`: plain and even-margin machines on bundled data, and a report.
-
-The data are scikit-learn's breast cancer samples with all but 40 of the malignant ones left
-out, so that one in ten is malignant.
-"""
+"""`evenmargin demo`: plain and even-margin machines on scikit-learn's breast cancer samples, and a report."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ _FOLDS = 5
 
 
 def rare_tumours() -> tuple[pd.DataFrame, NDArray[Any]]:
-    """Measurements of 397 samples, of which 40 are malignant."""
+    """Measurements of 397 samples; all but 40 of the malignant ones are left out, so that one in ten is malignant."""
     data = load_breast_cancer(as_frame=True)
     labels = np.where(data.target == 0, "malignant", "benign")
     rows = np.sort(np.concatenate([np.flatnonzero(labels == "benign"), np.flatnonzero(labels == "malignant")[:_KEPT]]))

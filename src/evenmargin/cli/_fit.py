@@ -70,8 +70,7 @@ def learn(
         table = prepare(frame, target, positive, drop=drop or (), keep=keep or ())
     schema = replace(table.schema, decimal_comma=file.decimal_comma)
     table = replace(table, schema=schema, notes=[*file.notes, *table.notes])
-    for note in table.notes:
-        voice.note(note)
+    voice.note(*table.notes)
     weights = None if weights is None else weights[table.rows]
     model = EvenMarginClassifier(
         goal, time_budget=seconds, pos_label=table.positive, random_state=seed, n_jobs=jobs, verbose=int(voice.lively)
@@ -120,7 +119,16 @@ def fit(voice: Voice, *, model: Path | None, report: Path | None, weight: str | 
     machine.fit(X, y, sample_weight=lesson.weights)
     tell_estimates(voice, machine, int(np.count_nonzero(y == lesson.table.positive)))
     if model is not None:
-        _save_model(voice, model, lesson, weight)
+        notes = {
+            "table": lesson.table.schema.to_notes(),
+            "source": lesson.file,
+            "rows": len(X),
+            "said": lesson.table.notes,
+            "digest": digest(X, y),
+            "weight": weight,
+        }
+        persistence.save(machine, model, notes=notes)
+        voice.wrote("model", model)
     if report is not None:
         write_page(
             voice, report, machine, X, y, sample_weight=lesson.weights, training=True, source={"file": lesson.file},
@@ -128,20 +136,6 @@ def fit(voice: Voice, *, model: Path | None, report: Path | None, weight: str | 
         )  # fmt: skip
     if not places:
         voice.note("Nothing was saved: --model out.skops saves the model, --report out.html writes a report.")
-
-
-def _save_model(voice: Voice, path: Path, lesson: Lesson, weight: str | None) -> None:
-    table = lesson.table
-    notes = {
-        "table": table.schema.to_notes(),
-        "source": lesson.file,
-        "rows": len(table.X),
-        "said": table.notes,
-        "digest": digest(table.X, table.y),
-        "weight": weight,
-    }
-    persistence.save(lesson.model, path, notes=notes)
-    voice.wrote("model", path)
 
 
 def write_page(

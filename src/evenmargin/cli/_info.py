@@ -25,13 +25,10 @@ def info(voice: Voice, path: Path) -> None:
     width = max(map(len, lines)) + 2
     for title, text in lines.items():
         voice.say(f"{title:<{width}}{text}")
-    summary = getattr(model, "summary_", None)
-    if summary is not None:
-        voice.say()
-        voice.say(str(summary))
     parameters = {name: repr(value) for name, value in model.get_params(deep=False).items()}
     voice.facts |= {**lines, "notes_of_the_file": manifest.notes, "parameters": parameters}
-    if summary is not None:
+    if (summary := getattr(model, "summary_", None)) is not None:
+        voice.say(f"\n{summary}")
         voice.facts["summary"] = {title.strip(): text for title, text in summary.lines}
 
 
@@ -46,18 +43,16 @@ def export(voice: Voice, path: Path, out: Path, check: str | None, **text: Unpac
     rows = None
     if check is not None:
         file = open_table(check, **text)
-        rows = loaded.rows_of(file)(
-            next(iter(file.pieces(_CHECKED, columns=loaded.columns(file.columns), words=loaded.words)))
-        )
+        pieces = file.pieces(_CHECKED, columns=loaded.columns(file.columns), words=loaded.words)
+        rows = loaded.rows_of(file)(next(iter(pieces)))
     with voice.progress("exporting"):
         graph = to_onnx(loaded.model, rows)
         found = None if rows is None else check_onnx(graph, loaded.model, rows)
     if found is not None:
         voice.facts["check"] = {**asdict(found), "passed": found.passed}
         if not found.passed:
-            raise voice.fail(
-                f"The exported model does not agree with the original, so it was not written: {found}.", FAILED
-            )
+            sentence = f"The exported model does not agree with the original, so it was not written: {found}."
+            raise voice.fail(sentence, FAILED)
     replace_file(out, graph.SerializeToString())
     voice.wrote("onnx", out)
     if found is not None:

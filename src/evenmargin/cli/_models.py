@@ -12,7 +12,6 @@ import pandas as pd
 
 from .. import persistence
 from .._util.sentences import quoted
-from ..operating.responses import positive_label
 from ._columns import Matcher, NeededColumns, Schema
 from ._reading import InputError, TableFile
 
@@ -21,20 +20,11 @@ _NOTES = {"table": dict, "said": list, "weight": str | None, "digest": str}  # w
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model with what its file says of it.
-
-    `schema` is the table that `evenmargin fit` read. A model that was saved from Python has
-    none, and takes its columns by name, or in their order.
-    """
+    """A model with what its file says of it."""
 
     model: Any
     manifest: persistence.Manifest
-    schema: Schema | None = None
-
-    @property
-    def positive(self) -> Any:
-        """Of two classes, the one that probabilities and scores are about."""
-        return positive_label(self.model)
+    schema: Schema | None = None  # the table that `evenmargin fit` read; saved from Python, a model has none
 
     @property
     def weights(self) -> list[str]:

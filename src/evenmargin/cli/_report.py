@@ -11,12 +11,13 @@ import numpy as np
 from .._tables.kinds import word_of
 from .._util.files import check_place
 from ..auto import EvenMarginClassifier
+from ..operating.responses import positive_label
 from ._arguments import parse_prices
 from ._columns import Schema, labels
 from ._fit import digest, take_weights, write_page
 from ._models import Loaded, open_model
 from ._reading import InputError, TextOptions, open_table
-from ._target import row_count
+from ._target import unlabelled_notes
 from ._voice import Voice
 
 
@@ -31,11 +32,7 @@ def report(
     names: str | None,
     **text: Unpack[TextOptions],
 ) -> None:
-    """Write the page.
-
-    Rows that the model was fitted on are recognised by their content: what is shown of them
-    are the scores by machines that have not seen them.
-    """
+    """Write the page; rows of the fit, known by their content, have scores by machines that had not seen them."""
     check_place(out, data, path)
     costs = None if prices is None else parse_prices(prices)
     loaded = open_model(path)
@@ -56,18 +53,16 @@ def report(
     if names is not None and names not in frame.columns:
         raise InputError(f"{file.name} has no column {names!r} to name the rows.")
     y, known = labels(frame, schema)
-    if not known.all():
-        voice.note(f"Left out: {row_count(int(np.count_nonzero(~known)))} without a value of {target!r}.")
+    voice.note(*unlabelled_notes(known, target))
     frame, y = frame[known], y[known]
     X = rows_of(frame[[name for name in loaded.columns(file.columns, [target]) if name in frame]])
     rows_of.finish()
-    for note in file.notes + rows_of.notes(beside):
-        voice.note(note)
+    voice.note(*file.notes, *rows_of.notes(beside))
     seen = isinstance(loaded.model, EvenMarginClassifier) and notes.get("digest") == digest(X, y)
     voice.facts |= {"rows": int(known.sum()), "trained_on_these_rows": seen}
     write_page(
         voice, out, loaded.model, X, y, sample_weight=None if weight is None else weight[known], training=seen,
-        pos_label=None if loaded.schema is None else loaded.positive, target=target, prices=costs,
+        pos_label=None if loaded.schema is None else positive_label(loaded.model), target=target, prices=costs,
         notes=notes.get("said", []) if seen else voice.notes, rows=None if names is None else frame[names].to_numpy(),
         source={"model": path.name, "file": file.name},
     )  # fmt: skip

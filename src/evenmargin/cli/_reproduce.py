@@ -82,5 +82,4 @@ def _show(voice: Voice, table: reproduction.Table, outcome: reproduction.RunSumm
     before = f", {outcome.kept} of them from an earlier run" if outcome.kept else ""
     files = ", ".join(map(str, outcome.files))
     lines.append(f"{outcome.kept + outcome.measured} cells{before}; written: {files}\n")
-    for line in lines:
-        voice.say(line)
+    voice.say("\n".join(lines))

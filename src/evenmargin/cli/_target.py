@@ -41,9 +41,7 @@ class Answer:
             what = f"only one value, {words[0]!r}" if words else "no value"
             gaps = "" if known.all() else " (an empty field counts as missing, and so do words like NA, None and null)"
             raise InputError(f"The target {name!r} has {what}{gaps}: there are no classes to distinguish.")
-        notes = []
-        if not known.all():
-            notes.append(f"Left out: {row_count(int(np.count_nonzero(~known)))} without a value of {name!r}.")
+        notes = unlabelled_notes(known, name)
         chosen = _rarer(counts, name, notes) if positive is None else _named(positive, counts, name)
         others = tuple(word for word in sorted(words) if word != chosen)
         grouped = len(others) > 1
@@ -54,10 +52,6 @@ class Answer:
             notes.append(f"{chosen!r} is distinguished from all other values of {name!r}, which are named {rest!r}.")
             words, others, kind = [word if word == chosen else rest for word in words], (rest,), "text"
         return cls(as_labels(codes, words, kind), known, kind, chosen, others, grouped, notes)
-
-    def label(self, word: str) -> Any:
-        """A label as it is in y, in Python's types."""
-        return as_labels(np.zeros(1, np.intp), [word], self.type)[0].item()
 
 
 def _label_words(column: pd.Series) -> tuple[Index, list[str], str]:
@@ -135,6 +129,7 @@ def _counted(counts: dict[str, int], most: int = 8) -> str:
     return ", ".join(f"{word!r} ({count:,})" for word, count in ordered[:most]) + more
 
 
-def row_count(number: int) -> str:
-    """Say how many rows."""
-    return f"{number:,} row{'' if number == 1 else 's'}"
+def unlabelled_notes(known: Mask, name: str) -> list[str]:
+    """Say how many rows have no label, if there are any."""
+    count = int(np.count_nonzero(~known))
+    return [f"Left out: {count:,} row{'' if count == 1 else 's'} without a value of {name!r}."] if count else []

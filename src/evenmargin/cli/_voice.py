@@ -1,8 +1,7 @@
 """What the command prints, for people or for programs, and how it ends.
 
-Results go to standard output; notes, progress and errors to standard error. With
-`--json` standard output is one JSON document, whatever happens. Exit codes: 0, it
-was done; 1, the work failed; 2, the input or the call was wrong; 130, Ctrl-C.
+Results go to standard output; notes, progress and errors to standard error. With `--json` standard output is one
+JSON document, whatever happens. Exit codes: 0, done; 1, the work failed; 2, the input or the call was wrong; 130, Ctrl-C.
 """
 
 from __future__ import annotations
@@ -27,6 +26,8 @@ from rich.measure import Measurement
 from rich.progress import Progress
 from rich.table import Table
 from typer.core import TyperGroup
+
+from .._util.sentences import in_one_line
 
 FAILED, WRONG, STOPPED = 1, 2, 130
 
@@ -55,11 +56,12 @@ class Voice:
         """Print a line of the result; aside: to standard error, where standard output has something else."""
         _print(self.err if aside else self.out, text)
 
-    def note(self, text: str) -> None:
-        """Print a note on standard error, each only once."""
-        if text not in self.notes:
-            self.notes.append(text)
-            _print(self.err, text, "yellow")
+    def note(self, *texts: str) -> None:
+        """Print notes on standard error, each only once."""
+        for text in texts:
+            if text not in self.notes:
+                self.notes.append(text)
+                _print(self.err, text, "yellow")
 
     def wrote(self, what: str, path: Path, *, key: str = "", hint: str = "", aside: bool = False) -> None:
         """Say which file was written: from now on, stopping no longer means that nothing was."""
@@ -121,7 +123,7 @@ def speaking(*, as_json: bool = False, quiet: bool = False, debug: bool = False)
             warnings.simplefilter("default")
             for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning):
                 warnings.simplefilter("ignore", category)  # not the user's
-            warnings.showwarning = lambda message, *rest: voice.note(_one_line(message))
+            warnings.showwarning = lambda message, *rest: voice.note(in_one_line(message))
             yield voice
         voice.close()
     except typer.Exit:
@@ -137,13 +139,13 @@ def speaking(*, as_json: bool = False, quiet: bool = False, debug: bool = False)
         if error.filename is None and error.errno in (errno.ENOSPC, errno.EIO):
             _close_output()
         named = error.filename is not None and error.strerror is not None
-        sentence = f"{error.filename}: {error.strerror}." if named else _one_line(error)
+        sentence = f"{error.filename}: {error.strerror}." if named else in_one_line(error)
         raise voice.fail(sentence, WRONG) from None
     except (ValueError, ImportError) as error:
-        raise voice.fail(_one_line(error), WRONG) from None
+        raise voice.fail(in_one_line(error), WRONG) from None
     except Exception as error:
         hint = "" if debug else " (--debug shows where)"
-        raise voice.fail(f"Something went wrong: {type(error).__name__}: {_one_line(error)}{hint}", FAILED) from None
+        raise voice.fail(f"Something went wrong: {type(error).__name__}: {in_one_line(error)}{hint}", FAILED) from None
 
 
 class Commands(TyperGroup):
@@ -183,10 +185,6 @@ def _close_output() -> None:
     """Keep Python from writing to a closed standard output when it ends."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _one_line(error: object) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _plain(value: Any) -> Any:

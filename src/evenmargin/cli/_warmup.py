@@ -1,8 +1,4 @@
-"""`evenmargin warmup`: compile the loops now, so that the first fit does not wait for it.
-
-Loops are compiled when they are first called, for each type of their arguments, and
-kept in the user's cache folder. So small machines of every kind are fitted here.
-"""
+"""`evenmargin warmup`: fit small machines of every kind, so that all loops are compiled before the first real fit."""
 
 from __future__ import annotations
 

@@ -87,10 +87,9 @@ FUNCTIONS: Mapping[str, str] = {
 
 
 def __getattr__(name: str) -> Any:
-    place = {**OBJECTS, **TUPLES, **FUNCTIONS}.get(name)
-    if place is None:
+    if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, _, last = place.rpartition(".")
+    module, _, last = _PLACES[name].rpartition(".")
     return getattr(import_module(f"{_PACKAGE}.{module}"), last)
 
 
@@ -101,9 +100,9 @@ def full_name(kind: Any) -> str:
 
 def file_name(full: str) -> str:
     """Find the name in a file of what is at this place today; in other packages it is the place itself."""
-    ours = full.removeprefix(f"{_PACKAGE}.")
-    names = {place: name for name, place in {**OBJECTS, **TUPLES, **FUNCTIONS}.items()} if ours != full else {}
-    return f"{__name__}.{names[ours]}" if ours in names else full
+    return _NAMES.get(full, full)
 
 
 _PACKAGE = __name__.partition(".")[0]
+_PLACES = {**OBJECTS, **TUPLES, **FUNCTIONS}
+_NAMES = {f"{_PACKAGE}.{place}": f"{__name__}.{name}" for name, place in _PLACES.items()}

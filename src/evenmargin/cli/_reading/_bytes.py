@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from typing import IO, Any
 
 from ..._util.sentences import quoted, suggestion
-from ._base import InputError
+from ._base import InputError, damaged
 
 CHUNK = 1 << 21  # bytes read at a time
 
@@ -81,8 +81,7 @@ class ByteSource:
                     while chunk := stream.read(CHUNK):
                         yield chunk
             except _DAMAGE as error:
-                message = (getattr(error, "strerror", None) or str(error) or "no more bytes").rstrip(".")
-                raise InputError(f"{self.name} is damaged or cut short, and cannot be read: {message}.") from None
+                raise damaged(self.name, error) from None
 
 
 def _open(path: str, name: str) -> AbstractContextManager[Any]:
