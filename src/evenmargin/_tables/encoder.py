@@ -49,11 +49,7 @@ def as_table(X: MatrixLike) -> Any:
 
 
 class TableEncoder:
-    """Learn from the training rows how to make numbers of a table; see the module.
-
-    names_ : of the columns of the result
-    left_out_ : columns of the table without two different values
-    """
+    """Learn from the training rows how to make numbers of a table; `names_` are those of the columns that come out."""
 
     def fit(self, table: Any, weight: Array) -> TableEncoder:
         self.columns_: ColumnTransformer | None = None

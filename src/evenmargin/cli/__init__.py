@@ -125,12 +125,10 @@ def predict(
     path: Model,
     data: Data,
     out: Annotated[
-        Path | None,
-        Option(help="File for the scores: .csv, .tsv, .parquet or .arrow; by default they are printed."),
+        Path | None, Option(help="File for the scores: .csv, .tsv, .parquet or .arrow; by default they are printed.")
     ] = None,
     threshold: Annotated[
-        float | None,
-        Option(help="Flag rows above this probability, instead of the threshold that the fit has chosen."),
+        float | None, Option(help="Flag rows above this probability, instead of the threshold that the fit has chosen.")
     ] = None,
     keep: Annotated[
         list[str] | None, Option(help="A column to copy to the scores, such as an id. May be repeated.")

@@ -64,13 +64,12 @@ class Schema:
         """Make the schema again of what `to_notes` gave."""
         try:
             target, positive, label_type = (str(notes[name]) for name in ("target", "positive", "label_type"))
-            return cls(
-                target, positive, tuple(map(str, notes["others"])), label_type, bool(notes["grouped"]),
-                {str(name): str(kind) for name, kind in notes["columns"]},
-                {str(name): str(why) for name, why in notes["left_out"].items()},
-                bool(notes.get("decimal_comma", False)),
-                {str(name): tuple(map(str, words)) for name, words in notes.get("vocabulary", {}).items()},
-            )  # fmt: skip
+            others, grouped = tuple(map(str, notes["others"])), bool(notes["grouped"])
+            columns = {str(name): str(kind) for name, kind in notes["columns"]}
+            left_out = {str(name): str(why) for name, why in notes["left_out"].items()}
+            decimal_comma = bool(notes.get("decimal_comma", False))
+            vocabulary = {str(name): tuple(map(str, words)) for name, words in notes.get("vocabulary", {}).items()}
+            return cls(target, positive, others, label_type, grouped, columns, left_out, decimal_comma, vocabulary)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(
                 "What the model file says of the table of the fit cannot be read: fit the model again."

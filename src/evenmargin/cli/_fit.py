@@ -168,9 +168,9 @@ def tell_estimates(voice: Voice, machine: EvenMarginClassifier, positives: int) 
         "estimates": {name: dict(row) for name, row in estimates.iterrows()},
         "summary": {title.strip(): text for title, text in machine.summary_.lines},
     }
-    rows = []
-    for name, (value, low, high) in estimates.iterrows():
-        rows.append((TITLES[name], figure(value), f"{figure(low)} to {figure(high)}"))
+    rows = [
+        (TITLES[name], figure(v), f"{figure(low)} to {figure(high)}") for name, (v, low, high) in estimates.iterrows()
+    ]
     tp, fn, fp, tn = machine.operating_curve_.loc[0, ["tp", "fn", "fp", "tn"]]
     if get_objective(machine.objective).costs is not None:
         rates = estimates["value"]

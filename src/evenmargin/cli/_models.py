@@ -24,18 +24,9 @@ class Loaded:
 
     model: Any
     manifest: persistence.Manifest
-    schema: Schema | None = None  # the table that `evenmargin fit` read; saved from Python, a model has none
-
-    @property
-    def weights(self) -> list[str]:
-        """The column of the weights of the fit, if it had one."""
-        weight = self.manifest.notes.get("weight")
-        return [] if weight is None else [weight]
-
-    @property
-    def words(self) -> list[str]:
-        """The columns that are read from a text file as they stand in it."""
-        return [] if self.schema is None else self.schema.words
+    schema: Schema | None  # the table that `evenmargin fit` read; saved from Python, a model has none
+    words: list[str]  # the columns that are read from a text file as they stand in it
+    weights: list[str]  # the column of the weights of the fit, if it had one
 
     def columns(self, given: Sequence[str], beside: Sequence[str] = ()) -> list[str]:
         """Name the columns that the model reads; if it knows no names, all but those `beside`."""
@@ -85,4 +76,6 @@ def open_model(path: Path) -> Loaded:
     for name, kind in _NOTES.items():
         if name in notes and not isinstance(notes[name], kind):
             raise InputError(f"{path} has notes that `evenmargin fit` did not write: fit the model again.")
-    return Loaded(model, manifest, Schema.from_notes(notes["table"]) if "table" in notes else None)
+    schema = Schema.from_notes(notes["table"]) if "table" in notes else None
+    weights = [] if notes.get("weight") is None else [notes["weight"]]
+    return Loaded(model, manifest, schema, [] if schema is None else schema.words, weights)

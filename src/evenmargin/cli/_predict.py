@@ -34,9 +34,9 @@ def predict(
 ) -> None:
     """Score a table and write a row for each of its rows."""
     started = time.perf_counter()
-    if voice.json and (out is None or str(out) == "-"):
+    out = None if str(out) == "-" else out
+    if voice.json and out is None:
         raise InputError("--json needs --out: scores and JSON cannot both go to standard output.")
-    out = None if out is None or str(out) == "-" else out
     if out is not None:
         check_place(out, path, data)
         check_ending(out)

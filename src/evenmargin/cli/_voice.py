@@ -1,7 +1,7 @@
 """What the command prints, for people or for programs, and how it ends.
 
 Results go to standard output; notes, progress and errors to standard error. With `--json` standard output is one
-JSON document, whatever happens. Exit codes: 0, done; 1, the work failed; 2, the input or the call was wrong; 130, Ctrl-C.
+JSON document, whatever happens. Exit codes: 0, done; 1, the work failed; 2, a wrong input or call; 130, Ctrl-C.
 """
 
 from __future__ import annotations

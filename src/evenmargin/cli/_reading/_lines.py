@@ -107,18 +107,27 @@ def _newlines(block: bytes) -> int:
     return int(np.count_nonzero(np.frombuffer(block, np.uint8) == _NEWLINE))  # several times as fast as bytes.count
 
 
-def blocks(chunks: Iterable[bytes], separator: str, width: int, name: str, line: int) -> Iterator[tuple[bytes, int]]:
+class Header(NamedTuple):
+    """The header of a text, its separator, the number of the line after it, and the chunks that follow."""
+
+    text: bytes
+    separator: str
+    line: int
+    rest: Iterator[bytes]
+
+
+def blocks(header: Header, width: int, name: str) -> Iterator[tuple[bytes, int]]:
     """Whole lines of `width` fields, blank ones dropped: some at a time, and how many."""
     parts: list[bytes] = []
-    size = wanted = 0
-    for chunk in itertools.chain(chunks, [b""]):
+    line, size, wanted = header.line, 0, 0
+    for chunk in itertools.chain(header.rest, [b""]):
         last = not chunk
         parts.append(chunk)
         size += len(chunk)
         if size < wanted and not last:
             continue
         block = b"".join(parts) + (b"\n" if last else b"")
-        ends, fields = _lines(block, separator)
+        ends, fields = _lines(block, header.separator)
         cut = int(ends[-1]) + 1 if ends.size else 0
         lines, rest = block[:cut], block[cut:]
         even, count = _even(lines, ends, fields, width, name, line)
@@ -156,15 +165,6 @@ def endless(rest: bytes, last: bool, name: str, line: int) -> NoReturn:
             f"A double quote in line {line} of {name}, the last, is not closed: the file may be cut short."
         )
     raise InputError(f"Line {line} of {name} is longer than {LONGEST // 10**6} MB: it is not a table, or damaged.")
-
-
-class Header(NamedTuple):
-    """The header of a text, its separator, the number of the line after it, and the chunks that follow."""
-
-    text: bytes
-    separator: str
-    line: int
-    rest: Iterator[bytes]
 
 
 def read_header(chunks: Iterable[bytes], separator: str | None, name: str) -> Header:

@@ -67,7 +67,7 @@ class TextFile(TableFile):
         header, self._begun = self._begun, None
         if header is None:
             header = read_header(utf8(self._source.chunks(), self._encoding, self.name), self.separator, self.name)
-        return blocks(header.rest, self.separator, len(self.columns), self.name, header.line)
+        return blocks(header, len(self.columns), self.name)
 
     def _parse(self, file: _Feed, columns: list[str], words: Set[str], copied: Set[str] = frozenset()) -> pd.DataFrame:
         types = dict.fromkeys(words & set(columns), "object") | dict.fromkeys(copied, "string")
@@ -102,14 +102,10 @@ class TextFile(TableFile):
 
 
 class Style(NamedTuple):
-    """How numbers are written in a text file: 1234.5, 1234,5 or 1.234,5.
-
-    With commas for decimals a point can only stand between thousands, unless some
-    numbers have points for decimals, too.
-    """
+    """How numbers are written in a text file: 1234.5, 1234,5 or 1.234,5."""
 
     decimal: str = "."
-    thousands: bool = False
+    thousands: bool = False  # with decimal commas, unless some numbers have decimal points, too
     example: str = "1,5"
     sure: bool = False  # whether a number in the file tells
 
