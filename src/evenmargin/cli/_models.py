@@ -28,12 +28,12 @@ class Loaded:
     words: list[str]  # the columns that are read from a text file as they stand in it
     weights: list[str]  # the column of the weights of the fit, if it had one
 
-    def columns(self, given: Sequence[str], beside: Sequence[str] = ()) -> list[str]:
+    def columns(self, present: Sequence[str], beside: Sequence[str] = ()) -> list[str]:
         """Name the columns that the model reads; if it knows no names, all but those `beside`."""
         if self.schema is not None:
             return list(self.schema.columns)
         names = getattr(self.model, "feature_names_in_", None)
-        return [name for name in given if name not in beside] if names is None else [str(name) for name in names]
+        return [name for name in present if name not in beside] if names is None else [str(name) for name in names]
 
     def rows_of(self, file: TableFile) -> Matcher | PlainRows:
         """Check the columns of a table, and make the function that turns pieces of it into rows for the model."""

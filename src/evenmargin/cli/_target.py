@@ -114,10 +114,10 @@ def _rarer(counts: dict[str, int], name: str, notes: list[str]) -> str:
 
 def _named(positive: str, counts: dict[str, int], name: str) -> str:
     """Find the label that --positive names."""
-    given = positive.strip()
-    if (label := recognised(given, counts)) is not None:
+    word = positive.strip()
+    if (label := recognised(word, counts)) is not None:
         return label
-    similar = suggestion(given, counts, 1)
+    similar = suggestion(word, counts, 1)
     perhaps = f" ({similar})" if similar else ""
     raise InputError(f"{positive!r} is not a value of the target {name!r}{perhaps}: it has {_counted(counts)}.")
 

@@ -87,9 +87,10 @@ FUNCTIONS: Mapping[str, str] = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    place = {**OBJECTS, **TUPLES, **FUNCTIONS}.get(name)
+    if place is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, _, last = _PLACES[name].rpartition(".")
+    module, _, last = place.rpartition(".")
     return getattr(import_module(f"{_PACKAGE}.{module}"), last)
 
 
@@ -100,9 +101,9 @@ def full_name(kind: Any) -> str:
 
 def file_name(full: str) -> str:
     """Find the name in a file of what is at this place today; in other packages it is the place itself."""
-    return _NAMES.get(full, full)
+    ours = full.removeprefix(f"{_PACKAGE}.")
+    names = {place: name for name, place in {**OBJECTS, **TUPLES, **FUNCTIONS}.items()} if ours != full else {}
+    return f"{__name__}.{names[ours]}" if ours in names else full
 
 
 _PACKAGE = __name__.partition(".")[0]
-_PLACES = {**OBJECTS, **TUPLES, **FUNCTIONS}
-_NAMES = {f"{_PACKAGE}.{place}": f"{__name__}.{name}" for name, place in _PLACES.items()}
