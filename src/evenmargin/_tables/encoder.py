@@ -67,13 +67,11 @@ class TableEncoder:
         gaps = np.isnan(raw)
         self.gaps_ = np.flatnonzero(gaps.any(axis=0) & ~gaps.all(axis=0))
         self.medians_ = np.array([_median(column, weight) for column in raw.T])
-        filled = self._filled(raw)
-        self.kept_ = np.flatnonzero(np.ptp(filled, axis=0) > 0)
+        self.kept_ = np.flatnonzero(np.ptp(self._filled(raw), axis=0) > 0)
         every = names + [f"{names[j]} missing" for j in self.gaps_]
         self.names_ = [every[j] for j in self.kept_]
         self.left_out_ = [every[j] for j in np.setdiff1d(np.arange(len(every)), self.kept_)]
-        empty = [names[j] for j in np.flatnonzero(gaps.all(axis=0))]
-        if empty:
+        if empty := [names[j] for j in np.flatnonzero(gaps.all(axis=0))]:
             warnings.warn(f"No value in {quoted(empty)}: left out.", UserWarning, stacklevel=4)
         if self.kept_.size == 0:
             raise ValueError("No column of X has two different values: there is nothing to learn from.")
