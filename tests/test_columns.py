@@ -16,7 +16,7 @@ from test_reading import WRITERS
 
 from evenmargin import EvenMarginClassifier
 from evenmargin._tables.encoder import becomes_number
-from evenmargin.cli._columns import Column, Matcher, Schema, fingerprint, labels, prepare
+from evenmargin.cli._columns import Matcher, Schema, fingerprint, labels, prepare
 from evenmargin.cli._reading import InputError, open_table
 
 N = 200
@@ -50,7 +50,7 @@ def match(frame, schema):
 
 def matched(matcher, file, rows):
     """A file in pieces as a model takes it."""
-    names, words = matcher.schema.names, matcher.schema.words
+    names, words = list(matcher.schema.columns), matcher.schema.words
     matcher.check(file.columns, file.lacks(names))
     X = pd.concat([matcher(piece) for piece in file.pieces(rows, columns=names, words=words)], ignore_index=True)
     matcher.finish()
@@ -58,7 +58,7 @@ def matched(matcher, file, rows):
 
 
 def kinds(frame, **options):
-    return {column.name: column.kind for column in prepare(frame, "fraud", **options).schema.columns}
+    return prepare(frame, "fraud", **options).schema.columns
 
 
 def said(frame, **options):
@@ -184,7 +184,7 @@ def test_ids_are_left_out_with_a_word():
         orderId=rng.permutation(10**6)[:N].astype(float),
     )
     ready = prepare(frame, "fraud")
-    assert [column.name for column in ready.schema.columns] == ["amount"]
+    assert list(ready.schema.columns) == ["amount"]
     assert set(ready.schema.left_out) == {"uuid", "customer_id", "rownum", "orderId"}
     (word,) = [note for note in ready.notes if note.startswith("Left out")]
     assert "'uuid' (nearly every value is different)" in word
@@ -272,9 +272,9 @@ def test_kinds_are_those_of_the_classifier():
         "amount": "number", "whole": "number", "flag": "number", "word": "category", "day": "date", "span": "number",
         "coded": "category", "local": "date",
     }  # fmt: skip
-    for column in ready.schema.columns:
-        assert becomes_number(ready.X[column.name]) == (column.kind != "category")
-        assert ready.X[column.name].dtype == {"number": "f8", "date": "M8[ns]", "category": object}[column.kind]
+    for name, kind in ready.schema.columns.items():
+        assert becomes_number(ready.X[name]) == (kind != "category")
+        assert ready.X[name].dtype == {"number": "f8", "date": "M8[ns]", "category": object}[kind]
     assert ready.X["coded"].isin(["3", "4"]).all()
     assert ready.X["local"].iloc[0] == pd.Timestamp("2024-02-29 23:00")  # in UTC
 
@@ -417,7 +417,7 @@ def test_pieces_match_to_the_training_rows(name, write):
 def test_libsvm_pieces_have_the_columns_that_they_do_not_mention(write):
     lines = "".join(f"{(f == 'yes') * 1} 1:{a} 2:{a * a}\n" for a, f in zip(AMOUNT, FRAUD, strict=True))
     schema = prepare(open_table(write(lines.encode(), "train.svm")).read(), "label").schema
-    assert schema.names == ["x1", "x2"]
+    assert list(schema.columns) == ["x1", "x2"]
     file = open_table(write(b"0 1:5\n", "new.svm"))
     assert matched(Matcher(schema), file, 7).to_dict("list") == {"x1": [5.0], "x2": [0.0]}
 
@@ -514,7 +514,7 @@ def test_a_column_of_far_dates_or_infinities_is_no_other_column():
         until=np.where(np.arange(N) % 3, "9999-12-31", "2024-01-31"), ratio=np.where(np.arange(N) % 3, np.inf, 1.5)
     )
     ready = prepare(frame, "fraud")
-    assert {column.name: column.kind for column in ready.schema.columns}["until"] == "date"
+    assert ready.schema.columns["until"] == "date"
     pd.testing.assert_frame_equal(match(frame, ready.schema).X, ready.X)
     typed = frame.assign(
         until=pd.Series(frame["until"].to_numpy().astype("datetime64[s]")), ratio=frame["ratio"].astype(str)
@@ -614,7 +614,7 @@ def test_any_table_is_prepared_or_refused_with_a_sentence(frame, data):
         return
     assert len(np.unique(ready.y)) == 2
     pd.testing.assert_frame_equal(match(frame[ready.rows], ready.schema).X, ready.X)
-    assert Column("c0", "number") not in ready.schema.columns
+    assert "c0" not in ready.schema.columns
 
 
 cells = st.sampled_from(

@@ -74,7 +74,7 @@ def put(folder, name, arrays):
 
 
 def test_a_name_with_a_slip_gets_the_near_ones():
-    with pytest.raises(ValueError, match=r"no data set 'abalon19': did you mean abalone19\?"):
+    with pytest.raises(ValueError, match=r"no data set 'abalon19': did you mean 'abalone19'\?"):
         datasets.load("abalon19")
 
 

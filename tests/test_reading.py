@@ -716,4 +716,5 @@ def test_near_names_mind_neither_case_nor_a_letter():
 def test_names_in_a_sentence_are_quoted_and_cut():
     assert quoted(["a"]) == "'a'"
     assert quoted(["a", "b"]) == "'a' and 'b'"
+    assert quoted("abc", conjunction="or") == "'a', 'b' or 'c'"
     assert quoted("abcdefgh") == "'a', 'b', 'c', 'd', 'e' and 3 more"

@@ -287,7 +287,7 @@ def test_python_gets_the_report(toy, tmp_path):
 def test_an_unknown_table_gets_the_near_ones(tmp_path):
     done = command("log-los-table3", "--out", tmp_path)
     assert done.exit_code == 2
-    assert "There is no table 'log-los-table3': did you mean log-loss-table3" in flat(done.output)
+    assert "There is no table 'log-los-table3': did you mean 'log-loss-table3'" in flat(done.output)
     assert not list(tmp_path.iterdir())
 
 

@@ -16,9 +16,6 @@ from .._util.sentences import quoted
 from .._util.typing import Array, Index, Mask
 from .kinds import GAPS, LARGEST, as_floats, as_instants, declared_kind, word_of
 
-__all__ = ["PLURAL", "TRUTH", "Content", "as_number", "coded", "content_of", "lost_note"]
-
-
 _SHARE = 0.9  # of the values that decide what a column is
 _ID_ROWS = 50  # rows from which different values make an id
 _NAMED_ID_ROWS = 10  # the same, where the name says so
@@ -43,45 +40,47 @@ class Content:
 
     kind: str
     values: NDArray[Any]  # numbers, dates, or codes of words
-    words: NDArray[Any] | None = None
+    words: NDArray[Any] = field(default_factory=lambda: np.empty(0, object))
     count: int = 0  # values that are not missing in the file
     lost: Counter[str] = field(default_factory=Counter)  # values that count as missing
     strange: int = 0  # how many of these are of another kind; the others are infinite, or of the year 9999
 
     def series(self, rows: Mask | None) -> pd.Series:
         values = self.values if rows is None or rows.all() else self.values[rows]
-        if self.words is None:
-            return pd.Series(values)
-        return pd.Series(np.append(self.words, np.nan)[values], dtype=object)
+        if self.kind == "category":
+            return pd.Series(np.append(self.words, np.nan)[values], dtype=object)
+        return pd.Series(values)
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
         """The words of a category, if there are not too many."""
-        if self.kind != "category" or self.words is None or self.words.size > _VOCABULARY:
-            return ()
-        return tuple(sorted(map(str, self.words)))
+        return tuple(sorted(map(str, self.words))) if self.words.size <= _VOCABULARY else ()
 
     def beyond(self, vocabulary: Iterable[str]) -> Counter[str]:
         """Count the words that are not in the vocabulary."""
-        if self.words is None:
+        known = set(vocabulary)
+        return self._counted(np.array([word not in known for word in self.words], dtype=bool))
+
+    def _counted(self, some: Mask) -> Counter[str]:
+        """Count some of the words."""
+        if not some.any():
             return Counter()
-        known, often = set(vocabulary), np.bincount(self.values[self.values >= 0], minlength=self.words.size)
-        return Counter({str(word): int(k) for word, k in zip(self.words, often, strict=True) if word not in known})
+        often = np.bincount(self.values[self.values >= 0], minlength=self.words.size)
+        return Counter({str(self.words[i]): int(often[i]) for i in np.flatnonzero(some)})
 
     def useless(self, rows: Mask) -> str:
         """Say why nothing can be learned from these rows of the column, if so."""
         if self.kind == "nested":
             return "lists, structures or bytes"
         values = self.values[rows]
-        gaps = values < 0 if self.words is not None else np.isnat(values) if self.kind == "date" else np.isnan(values)
-        known = values[~gaps]
+        known = values[values >= 0 if self.kind == "category" else ~pd.isna(values)]
         if not known.size:
             return "no values"
         return "only one value" if known.size == values.size and (known == known[0]).all() else ""
 
     def identity(self, name: str) -> str:
         """Say why the column only identifies its rows, if so."""
-        if self.kind == "category" and self.words is not None:
+        if self.kind == "category":
             if self.count < _ID_ROWS or self.words.size <= _SHARE * self.count:
                 return ""
             return self._badly_written() or "nearly every value is different"
@@ -103,8 +102,6 @@ class Content:
 
     def _badly_written(self) -> str:
         """Say how to write words that were meant as numbers or as dates, if they were."""
-        if self.words is None or not self.words.size:
-            return ""
         some = self.words[:1000]
         for pattern, what, form in ((_OTHER_NUMBER, "numbers", "1234.5"), (_OTHER_DATE, "dates", "2024-01-31")):
             such = [word for word in some if pattern.fullmatch(word)]
@@ -116,11 +113,7 @@ class Content:
 
     def _mixed(self) -> str:
         """Say which words keep it from being a column of numbers, if most of its values are numbers."""
-        if self.words is None or not self.words.size:
-            return ""
-        words = np.isnan([as_number(word) for word in self.words])
-        counts = np.bincount(self.values[self.values >= 0], minlength=words.size)
-        others = Counter({self.words[i]: int(counts[i]) for i in np.flatnonzero(words)})
+        others = self._counted(np.isnan([as_number(word) for word in self.words]))
         if not (1 - _SHARE) * self.count < others.total() <= self.count / 2:
             return ""
         shown = quoted(word for word, _ in others.most_common(3))
@@ -138,23 +131,24 @@ def content_of(column: pd.Series, kind: str | None = None) -> Content:
         return _dated(_in_utc(as_instants(column)))
     codes, words = coded(column)
     counts = np.bincount(codes[codes >= 0], minlength=len(words))
+    count = int(counts.sum())
     if kind is None and declared == "category":
         kind = "category"
     for one, (parse, gap) in _PARSERS.items():
         if kind in (None, one):
             values, fits = parse(words)
-            if kind is not None or counts[fits].sum() >= _SHARE * counts.sum():
+            if kind is not None or counts[fits].sum() >= _SHARE * count:
                 lost = Counter({words[i]: int(counts[i]) for i in np.flatnonzero(np.isnan(values))})
                 strange = int(counts[~fits].sum())
-                return Content(one, np.append(values, gap)[codes], None, int(counts.sum()), lost, strange)
-    return Content("category", codes, np.array(words, dtype=object), int(counts.sum()))
+                return Content(one, np.append(values, gap)[codes], count=count, lost=lost, strange=strange)
+    return Content("category", codes, np.array(words, dtype=object), count)
 
 
 def _finite(values: Array) -> Content:
     beyond = np.abs(values) >= LARGEST
     lost = Counter(str(value) for value in values[beyond].tolist())
     known = int(np.count_nonzero(~np.isnan(values)))
-    return Content("number", np.where(beyond, np.nan, values) if lost else values, None, known, lost)
+    return Content("number", np.where(beyond, np.nan, values) if lost else values, count=known, lost=lost)
 
 
 def _in_utc(instants: pd.Series) -> NDArray[np.datetime64]:
@@ -165,7 +159,7 @@ def _in_utc(instants: pd.Series) -> NDArray[np.datetime64]:
 def _dated(values: NDArray[np.datetime64]) -> Content:
     inside, known = _in_reach(values), ~np.isnat(values)
     lost = Counter(np.datetime_as_string(values[known & np.isnat(inside)], unit="D").tolist())
-    return Content("date", inside, None, int(known.sum()), lost)
+    return Content("date", inside, count=int(known.sum()), lost=lost)
 
 
 def _in_reach(values: NDArray[np.datetime64]) -> NDArray[np.datetime64]:

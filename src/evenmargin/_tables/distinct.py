@@ -11,26 +11,19 @@ from numpy.typing import NDArray
 
 from .._util.typing import Array, Floats, Index
 
-__all__ = ["DistinctRows", "WorkingRows", "distinct_rows", "rows_of_each", "working_rows"]
-
-
 _OFTEN = 10  # copies of a row from which it stays that many rows, which may be in several folds
 _HEAVY = 1_000.0  # average weight of a row, up to which a weight is taken for a number of rows
 
 
 @dataclass(frozen=True)
 class DistinctRows:
-    """The different rows of a table, in an order of their own.
-
-    inverse : which of them each row of the table is
-    count : how many rows of the table each of them is
-    """
+    """The different rows of a table, in an order of their own."""
 
     X: Array
     y: NDArray[Any]
     weight: Array
-    count: Array
-    inverse: Index
+    count: Array  # how many rows of the table each of them is
+    inverse: Index  # which of them each row of the table is
 
 
 def distinct_rows(X: Array, y: NDArray[Any], weight: Array) -> DistinctRows:
@@ -82,15 +75,11 @@ class WorkingRows:
 
 def rows_of_each(sizes: Index, most: int) -> int:
     """Choose how many rows of a class to take: as many of each, but what a small class leaves goes to the others."""
-    quota = most
-    if sizes.sum() > most:
-        left, small = most, np.sort(sizes)
-        for k, size in enumerate(small):
-            quota = left // (small.size - k)
-            if size > quota:
-                break
-            left -= int(size)
-    return int(quota)
+    if sizes.sum() <= most:
+        return most
+    small = np.sort(sizes)
+    quotas = (most - np.cumsum(small) + small) // np.arange(small.size, 0, -1)
+    return int(quotas[small > quotas][0])
 
 
 def working_rows(rows: DistinctRows, classes: NDArray[Any], most: int, seed: int) -> WorkingRows:

@@ -1,10 +1,8 @@
 """From a table as people have it to a matrix of numbers without gaps.
 
-Numbers and booleans stay, dates become days, and everything else is a category
-with a column for each value (scikit-learn's `OneHotEncoder`). A missing number
-becomes the median, with a column that says so; a missing category is one more
-category. Columns that tell nothing are dropped. No labels are used, and medians
-are by sample weight.
+Numbers and booleans stay, dates become days, and everything else is a category with a column for each value
+(scikit-learn's `OneHotEncoder`). A missing number becomes the median by sample weight, with a column that says so; a
+missing category is one more category. Columns of a single value are dropped. No labels are used.
 """
 
 from __future__ import annotations
@@ -22,9 +20,6 @@ from .._device.arrays import is_tensor, readable, to_host
 from .._util.sentences import quoted
 from .._util.typing import Array, MatrixLike
 from .kinds import LARGEST, as_floats, declared_kind, word_of
-
-__all__ = ["MISSING", "OTHER", "TableEncoder", "as_numbers", "as_table", "as_words", "becomes_number", "named"]
-
 
 _CATEGORIES = 50  # columns that one column of categories may become
 _RARE = 5  # weight of a category below which it shares a column with the other rare ones
@@ -54,11 +49,7 @@ def as_table(X: MatrixLike) -> Any:
 
 
 class TableEncoder:
-    """Learn from the training rows how to make numbers of a table; see the module.
-
-    names_ : of the columns of the result
-    left_out_ : columns of the table without two different values
-    """
+    """Learn from the training rows how to make numbers of a table; `names_` are those of the columns that come out."""
 
     def fit(self, table: Any, weight: Array) -> TableEncoder:
         self.columns_: ColumnTransformer | None = None
@@ -68,18 +59,19 @@ class TableEncoder:
             numbers = [name for name in table.columns if becomes_number(table[name])]
             others = [name for name in table.columns if name not in numbers]
             self.common_ = {name: _common(table[name], weight) for name in others}
-            self.columns_ = _transformer(numbers, others).fit(self._grouped(table))
+            plain = FunctionTransformer(as_numbers, feature_names_out="one-to-one")
+            one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+            parts = [("numbers", plain, numbers), ("categories", one_hot, others)]
+            self.columns_ = ColumnTransformer(parts, verbose_feature_names_out=False).fit(self._grouped(table))
         raw, names = self._raw(table), self._names(table)
         gaps = np.isnan(raw)
         self.gaps_ = np.flatnonzero(gaps.any(axis=0) & ~gaps.all(axis=0))
         self.medians_ = np.array([_median(column, weight) for column in raw.T])
-        filled = self._filled(raw)
-        self.kept_ = np.flatnonzero(np.ptp(filled, axis=0) > 0)
+        self.kept_ = np.flatnonzero(np.ptp(self._filled(raw), axis=0) > 0)
         every = names + [f"{names[j]} missing" for j in self.gaps_]
         self.names_ = [every[j] for j in self.kept_]
         self.left_out_ = [every[j] for j in np.setdiff1d(np.arange(len(every)), self.kept_)]
-        empty = [names[j] for j in np.flatnonzero(gaps.all(axis=0))]
-        if empty:
+        if empty := [names[j] for j in np.flatnonzero(gaps.all(axis=0))]:
             warnings.warn(f"No value in {quoted(empty)}: left out.", UserWarning, stacklevel=4)
         if self.kept_.size == 0:
             raise ValueError("No column of X has two different values: there is nothing to learn from.")
@@ -124,10 +116,8 @@ class TableEncoder:
 
 def named(table: pd.DataFrame) -> pd.DataFrame:
     """Name the columns of a frame by strings; refuse names of which two are the same."""
-    if isinstance(table.columns, pd.MultiIndex):
-        names = [" ".join(map(str, name)) for name in table.columns]
-    else:
-        names = [str(name) for name in table.columns]
+    several = isinstance(table.columns, pd.MultiIndex)
+    names = [" ".join(map(str, name)) if several else str(name) for name in table.columns]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"X has more than one column named {twice!r}: give each column a name of its own.")
@@ -138,14 +128,6 @@ def _common(column: pd.Series, weight: Array) -> set[str]:
     """Choose the categories that get a column of their own."""
     totals = pd.Series(weight).groupby(as_words(column).to_numpy()).sum()
     return set(totals[totals >= _RARE].sort_index().nlargest(_CATEGORIES - 1, keep="first").index)
-
-
-def _transformer(numbers: list[str], others: list[str]) -> ColumnTransformer:
-    plain = FunctionTransformer(as_numbers, feature_names_out="one-to-one")
-    one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    return ColumnTransformer(
-        [("numbers", plain, numbers), ("categories", one_hot, others)], verbose_feature_names_out=False
-    )
 
 
 def becomes_number(column: pd.Series) -> bool:

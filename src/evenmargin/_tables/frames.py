@@ -10,9 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["FramesTravel", "PlainColumn", "PlainFrame"]
-
-
 # The dtype to build a column with: pandas finds that of numbers by itself; "str" is its own type of strings.
 _DTYPES: dict[str, Any] = {"numbers": None, "objects": object, "strings": "str"}
 
@@ -32,10 +29,6 @@ class PlainColumn:
         kind = "strings" if isinstance(values.dtype, pd.StringDtype) else "objects"
         return cls(name, kind, values.to_numpy().astype(object))
 
-    @property
-    def dtype(self) -> Any:
-        return _DTYPES[self.kind]
-
 
 @dataclass
 class PlainFrame:
@@ -46,19 +39,18 @@ class PlainFrame:
 
     @classmethod
     def of(cls, frame: pd.DataFrame) -> PlainFrame:
-        levels = []
-        if not frame.index.equals(pd.RangeIndex(len(frame))):
-            index = frame.index
-            levels = [PlainColumn.of(index.get_level_values(place), name) for place, name in enumerate(index.names)]
+        index = frame.index
+        names = [] if index.equals(pd.RangeIndex(len(frame))) else index.names
+        levels = [PlainColumn.of(index.get_level_values(place), name) for place, name in enumerate(names)]
         return cls([PlainColumn.of(frame[name], name) for name in frame.columns], levels)
 
     def frame(self) -> pd.DataFrame:
         """Build the frame again."""
-        levels = [pd.Index(level.values, dtype=level.dtype, name=level.name) for level in self.levels]
+        levels = [pd.Index(level.values, dtype=_DTYPES[level.kind], name=level.name) for level in self.levels]
         index: Any = None
         if levels:
             index = levels[0] if len(levels) == 1 else pd.MultiIndex.from_arrays(levels)
-        columns = {column.name: pd.Series(column.values, index, dtype=column.dtype) for column in self.columns}
+        columns = {column.name: pd.Series(column.values, index, dtype=_DTYPES[column.kind]) for column in self.columns}
         return pd.DataFrame(columns, index)
 
 

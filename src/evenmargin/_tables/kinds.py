@@ -1,8 +1,7 @@
 """What a column of a table holds, by its type and its values, and the values as numbers, instants or words.
 
 `declared_kind` is the one rule. `EvenMarginClassifier` goes by it alone: numbers, dates and spans of time become
-numbers, and everything else categories. The command, whose text files declare no types, looks into columns of "text"
-for numbers and dates (`content`).
+numbers, and the rest categories. The command, whose text files declare no types, looks into "text" (`content`).
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ import numpy as np
 import pandas as pd
 
 from .._util.typing import Array
-
-__all__ = ["GAPS", "LARGEST", "as_days", "as_floats", "as_instants", "declared_kind", "word_of"]
 
 LARGEST = 1e100  # no measurement is as large as that
 

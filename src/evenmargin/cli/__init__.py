@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from .. import __version__
 from ._voice import Commands, speaking
@@ -25,20 +26,19 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Support vector machines for imbalanced data.",
 )
 
 Data = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="DATA",
         help="A CSV, TSV, Parquet, Arrow or libsvm file, which may be compressed; - reads standard input.",
     ),
 ]
 Model = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A model file, written by `evenmargin fit` or `evenmargin.save`.")
+    Path, Argument(metavar="MODEL", help="A model file, written by `evenmargin fit` or `evenmargin.save`.")
 ]
-Seed = Annotated[int, typer.Option(min=0, max=2**31, help="Seed of all random choices.")]
+Seed = Annotated[int, Option(min=0, max=2**31, help="Seed of all random choices.")]
 
 
 # Options of several commands: of those that learn from a table, of those that read one, and of all.
@@ -46,41 +46,39 @@ Seed = Annotated[int, typer.Option(min=0, max=2**31, help="Seed of all random ch
 
 def _learning(
     data: Data,
-    target: Annotated[str, typer.Option(help="The column with the classes.")],
-    positive: Annotated[str | None, typer.Option(help="The class to find; by default the rarer of two.")] = None,
+    target: Annotated[str, Option(help="The column with the classes.")],
+    positive: Annotated[str | None, Option(help="The class to find; by default the rarer of two.")] = None,
     objective: Annotated[
         str,
-        typer.Option(
+        Option(
             help="What to optimise: gmean, f1, mcc, balanced-accuracy, cost:fn=100,fp=1, recall>=0.95 or "
             "precision>=0.9."
         ),
     ] = "gmean",
-    time_budget: Annotated[str, typer.Option(help="Time for one fit: 90s, 2m, 1h30m, fast or thorough.")] = "5m",
-    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out. May be repeated.")] = None,
+    time_budget: Annotated[str, Option(help="Time for one fit: 90s, 2m, 1h30m, fast or thorough.")] = "5m",
+    drop: Annotated[list[str] | None, Option(help="A column to leave out. May be repeated.")] = None,
     keep: Annotated[
-        list[str] | None, typer.Option(help="A column to learn from although it looks like an id. May be repeated.")
+        list[str] | None, Option(help="A column to learn from although it looks like an id. May be repeated.")
     ] = None,
     seed: Seed = 0,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Number of threads; by default all cores. It does not change the result.")
+        int | None, Option(min=1, help="Number of threads; by default all cores. It does not change the result.")
     ] = None,
 ) -> None: ...
 
 
 def _reading(
-    encoding: Annotated[str, typer.Option(help="Encoding of a text file.")] = "utf-8",
+    encoding: Annotated[str, Option(help="Encoding of a text file.")] = "utf-8",
     separator: Annotated[
-        str | None, typer.Option(help="Separator of a text file; by default found from its first lines.")
+        str | None, Option(help="Separator of a text file; by default found from its first lines.")
     ] = None,
 ) -> None: ...
 
 
 def _speaking(
-    json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print only errors, and scores that have no --out.")
-    ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    json: Annotated[bool, Option("--json", help="Print the result as one JSON document.")] = False,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print only errors, and scores that have no --out.")] = False,
+    debug: Annotated[bool, Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None: ...
 
 
@@ -108,16 +106,16 @@ def _command(module: str, *, learns: bool = False, reads: bool = False) -> Calla
 
 @_command("._demo")
 def demo(
-    out: Annotated[Path, typer.Option(help="File for the report.")] = Path("evenmargin-demo.html"), seed: Seed = 0
+    out: Annotated[Path, Option(help="File for the report.")] = Path("evenmargin-demo.html"), seed: Seed = 0
 ) -> None:
     """Compare classifiers with and without an even margin on bundled data, and write a report."""
 
 
 @_command("._fit", learns=True, reads=True)
 def fit(
-    model: Annotated[Path | None, typer.Option(help="File for the model, such as out.skops.")] = None,
-    report: Annotated[Path | None, typer.Option(help="File for the report, such as out.html.")] = None,
-    weight: Annotated[str | None, typer.Option(help="The column of sample weights.")] = None,
+    model: Annotated[Path | None, Option(help="File for the model, such as out.skops.")] = None,
+    report: Annotated[Path | None, Option(help="File for the report, such as out.html.")] = None,
+    weight: Annotated[str | None, Option(help="The column of sample weights.")] = None,
 ) -> None:
     """Learn to find a rare class, and estimate how well new rows will be classified."""
 
@@ -127,15 +125,13 @@ def predict(
     path: Model,
     data: Data,
     out: Annotated[
-        Path | None,
-        typer.Option(help="File for the scores: .csv, .tsv, .parquet or .arrow; by default they are printed."),
+        Path | None, Option(help="File for the scores: .csv, .tsv, .parquet or .arrow; by default they are printed.")
     ] = None,
     threshold: Annotated[
-        float | None,
-        typer.Option(help="Flag rows above this probability, instead of the threshold that the fit has chosen."),
+        float | None, Option(help="Flag rows above this probability, instead of the threshold that the fit has chosen.")
     ] = None,
     keep: Annotated[
-        list[str] | None, typer.Option(help="A column to copy to the scores, such as an id. May be repeated.")
+        list[str] | None, Option(help="A column to copy to the scores, such as an id. May be repeated.")
     ] = None,
 ) -> None:
     """Classify and score the rows of a table of any size."""
@@ -145,24 +141,22 @@ def predict(
 def report(
     path: Model,
     data: Data,
-    target: Annotated[
-        str | None, typer.Option(help="The column with the classes, if it is not that of the fit.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="File for the report.")] = Path("report.html"),
-    prices: Annotated[str | None, typer.Option(help="Costs of mistakes, such as fn=100,fp=1.")] = None,
-    names: Annotated[str | None, typer.Option(help="The column that names the rows.")] = None,
+    target: Annotated[str | None, Option(help="The column with the classes, if it is not that of the fit.")] = None,
+    out: Annotated[Path, Option(help="File for the report.")] = Path("report.html"),
+    prices: Annotated[str | None, Option(help="Costs of mistakes, such as fn=100,fp=1.")] = None,
+    names: Annotated[str | None, Option(help="The column that names the rows.")] = None,
 ) -> None:
     """Write a page on how a model does on a table whose classes are known."""
 
 
 @_command("._compare", learns=True, reads=True)
 def compare(
-    folds: Annotated[int, typer.Option(min=2, max=100, help="Number of folds of the cross-validation.")] = 5,
+    folds: Annotated[int, Option(min=2, max=100, help="Number of folds of the cross-validation.")] = 5,
     tune: Annotated[
-        bool, typer.Option("--tune", help="Choose the thresholds of the other classifiers for the objective, too.")
+        bool, Option("--tune", help="Choose the thresholds of the other classifiers for the objective, too.")
     ] = False,
-    only: Annotated[list[str] | None, typer.Option(help="A classifier to compare with. May be repeated.")] = None,
-    out: Annotated[Path | None, typer.Option(help="File for the figures: .csv, .tsv or .parquet.")] = None,
+    only: Annotated[list[str] | None, Option(help="A classifier to compare with. May be repeated.")] = None,
+    out: Annotated[Path | None, Option(help="File for the figures: .csv, .tsv or .parquet.")] = None,
 ) -> None:
     """Cross-validate the classifiers that are installed here on the same folds of a table."""
 
@@ -175,9 +169,9 @@ def info(path: Model) -> None:
 @_command("._info", reads=True)
 def export(
     path: Model,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="File for the exported model, such as out.onnx.")],
+    out: Annotated[Path, Argument(metavar="OUT", help="File for the exported model, such as out.onnx.")],
     check: Annotated[
-        str | None, typer.Option(help="A table on which to compare the exported model with the original.")
+        str | None, Option(help="A table on which to compare the exported model with the original.")
     ] = None,
 ) -> None:
     """Export a model to ONNX, for other languages and servers."""
@@ -186,17 +180,17 @@ def export(
 @_command("._reproduce")
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="TABLE", help="Tables to run; without any, they are listed.")
+        list[str] | None, Argument(metavar="TABLE", help="Tables to run; without any, they are listed.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Run all tables.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Run smaller versions, all in a few minutes.")] = False,
+    every: Annotated[bool, Option("--all", help="Run all tables.")] = False,
+    quick: Annotated[bool, Option("--quick", help="Run smaller versions, all in a few minutes.")] = False,
     trials: Annotated[
-        int | None, typer.Option(min=1, help="Number of repetitions; by default what each table asks for.")
+        int | None, Option(min=1, help="Number of repetitions; by default what each table asks for.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("reproduction"),
-    data: Annotated[Path | None, typer.Option(help="Folder with the data; by default EVENMARGIN_DATA.")] = None,
+    out: Annotated[Path, Option(help="Folder for the results.")] = Path("reproduction"),
+    data: Annotated[Path | None, Option(help="Folder with the data; by default EVENMARGIN_DATA.")] = None,
     seed: Seed = 0,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Discard the results of an earlier run.")] = False,
+    fresh: Annotated[bool, Option("--fresh", help="Discard the results of an earlier run.")] = False,
 ) -> None:
     """Run the experiments of the papers again, and compare our figures with theirs.
 
@@ -218,7 +212,7 @@ def _version(show: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool, Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Support vector machines for imbalanced data."""

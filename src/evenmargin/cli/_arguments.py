@@ -6,11 +6,9 @@ import re
 
 from ..operating import get_objective
 
-__all__ = ["parse_objective", "parse_prices", "parse_time"]
-
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _SPAN = re.compile(r"(?:\d+(?:\.\d+)?[hms])+")
-_FLOOR = re.compile(r"(recall|precision)\s*(?:>=|≥|=)\s*([\d.]+)\s*(%?)(?:\s*@\s*([\d.]+)\s*(%?))?")
+_FLOOR = re.compile(r"(recall|precision)\s*(?:>=|≥|=)\s*(\d+\.?\d*|\.\d+)\s*(%?)(?:\s*@\s*(\d+\.?\d*|\.\d+)\s*(%?))?")
 
 
 def parse_objective(text: str) -> str | dict[str, float]:
@@ -20,9 +18,9 @@ def parse_objective(text: str) -> str | dict[str, float]:
         return parse_prices(words.removeprefix("cost").lstrip(": "), f"--objective {text}")
     if found := _FLOOR.fullmatch(words):
         rate, level, percent, confidence, of_confidence = found.groups()
-        floor = {rate: _share(level, percent, text)}
+        floor = {rate: float(level) / (100.0 if percent else 1.0)}
         if confidence is not None:
-            floor["confidence"] = _share(confidence, of_confidence, text)
+            floor["confidence"] = float(confidence) / (100.0 if of_confidence else 1.0)
         return _checked(floor, f"--objective {text}")
     objective = words.replace("-", "_").replace(" ", "_")
     try:
@@ -74,10 +72,3 @@ def _checked(numbers: dict[str, float], option: str) -> dict[str, float]:
     except ValueError as error:
         raise ValueError(f"{option}: {str(error).split('}: ', 1)[-1]}") from None
     return numbers
-
-
-def _share(digits: str, percent: str, text: str) -> float:
-    try:
-        return float(digits) / (100.0 if percent else 1.0)
-    except ValueError:
-        raise ValueError(f"--objective {text}: {digits!r} is not a number.") from None

@@ -6,17 +6,16 @@ A column is of one of three kinds, which are those of `_tables`:
 - `date`: at least nine in ten are dates like 2024-01-31 or 2024-01-31T10:00Z.
 - `category`: words, as they stand in the file but for spaces around them.
 
-The rule looks at values and not at the file's types, so that a table gives the same
-columns from CSV and from Parquet; only a column that a Parquet file declares as a
-dictionary is a category whatever its values. Numbers come out as float64, dates as
-datetime64[ns] in UTC, words as strings.
+The rule looks at values and not at the file's types, so that a table gives the same columns from CSV and from Parquet;
+only what a Parquet file declares as a dictionary is a category whatever its values. Numbers become float64, dates
+datetime64[ns] in UTC, words strings.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -30,8 +29,6 @@ from .._util.typing import Mask
 from ._reading import InputError
 from ._target import Answer, as_labels, recognised
 
-__all__ = ["AS_ASKED", "Column", "Matcher", "Prepared", "Schema", "fingerprint", "labels", "prepare"]
-
 AS_ASKED = "as asked"  # why a column was left out, if the user said so
 _TELLING = 20  # values of a column that may give the class away between them
 _JUDGED = 10  # values from which a column can be mostly something else
@@ -40,65 +37,39 @@ _NEW = 0.1  # share of new words from which they are mentioned
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column that a model was fitted on; its kind is "number", "category" or "date"."""
-
-    name: str
-    kind: str
-
-
-@dataclass(frozen=True)
 class Schema:
-    """The table that a model was fitted on; it is stored with the model.
-
-    positive, others : the class to find and the other ones, as text
-    label_type : the type of the labels in y: "text", "number" (whole ones) or "bool"
-    grouped : whether every value of the target but `positive` is the one class in `others`
-    columns : in the order in which the model knows them
-    left_out : other columns, and why they were left out
-    decimal_comma : whether numbers of the file had decimal commas; see `TableFile.expect`
-    vocabulary : the words of each column of categories that has not too many
-    """
+    """The table that a model was fitted on; it is stored with the model."""
 
     target: str
-    positive: str
-    others: tuple[str, ...]
-    label_type: str
-    grouped: bool
-    columns: tuple[Column, ...]
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    decimal_comma: bool = False
-    vocabulary: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the columns."""
-        return [column.name for column in self.columns]
+    positive: str  # the class to find, as text
+    others: tuple[str, ...]  # the other classes
+    label_type: str  # of the labels in y: "text", "number" (whole ones) or "bool"
+    grouped: bool  # whether every value of the target but `positive` is the one class in `others`
+    columns: Mapping[str, str]  # their kinds, "number", "category" or "date", in the order of the model
+    left_out: Mapping[str, str] = field(default_factory=dict)  # other columns, and why they were left out
+    decimal_comma: bool = False  # whether numbers of the file had decimal commas; see `TableFile.expect`
+    vocabulary: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # the words of the smaller categories
 
     @property
     def words(self) -> list[str]:
         """The columns that are read from a text file as they stand in it."""
-        return [column.name for column in self.columns if column.kind != "number"]
+        return [name for name, kind in self.columns.items() if kind != "number"]
 
     def to_notes(self) -> dict[str, Any]:
         """Make something of the schema that JSON can hold."""
-        return {**asdict(self), "columns": [[column.name, column.kind] for column in self.columns]}
+        return {**asdict(self), "columns": list(self.columns.items())}
 
     @classmethod
     def from_notes(cls, notes: Mapping[str, Any]) -> Schema:
         """Make the schema again of what `to_notes` gave."""
         try:
-            return cls(
-                str(notes["target"]),
-                str(notes["positive"]),
-                tuple(map(str, notes["others"])),
-                str(notes["label_type"]),
-                bool(notes["grouped"]),
-                tuple(Column(str(name), str(kind)) for name, kind in notes["columns"]),
-                {str(name): str(why) for name, why in notes["left_out"].items()},
-                bool(notes.get("decimal_comma", False)),
-                {str(name): tuple(map(str, words)) for name, words in notes.get("vocabulary", {}).items()},
-            )
+            target, positive, label_type = (str(notes[name]) for name in ("target", "positive", "label_type"))
+            others, grouped = tuple(map(str, notes["others"])), bool(notes["grouped"])
+            columns = {str(name): str(kind) for name, kind in notes["columns"]}
+            left_out = {str(name): str(why) for name, why in notes["left_out"].items()}
+            decimal_comma = bool(notes.get("decimal_comma", False))
+            vocabulary = {str(name): tuple(map(str, words)) for name, words in notes.get("vocabulary", {}).items()}
+            return cls(target, positive, others, label_type, grouped, columns, left_out, decimal_comma, vocabulary)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(
                 "What the model file says of the table of the fit cannot be read: fit the model again."
@@ -107,43 +78,29 @@ class Schema:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The rows of a table that have a label.
-
-    schema : what a model that is fitted on them has to know
-    notes : what people should know, a sentence each
-    rows : which rows of the table they are
-    positive : the label in y that is to be found
-    """
+    """The rows of a table that have a label."""
 
     X: pd.DataFrame
     y: NDArray[Any]
-    schema: Schema
-    notes: list[str]
-    rows: Mask
-    positive: Any
+    schema: Schema  # what a model that is fitted on them has to know
+    notes: list[str]  # what people should know, a sentence each
+    rows: Mask  # which rows of the table they are
+    positive: Any  # the label in y that is to be found
 
 
 def prepare(
-    frame: pd.DataFrame,
-    target: str,
-    positive: str | None = None,
-    *,
-    drop: Sequence[str] = (),
-    keep: Sequence[str] = (),
+    frame: pd.DataFrame, target: str, positive: str | None = None, *, drop: Sequence[str] = (), keep: Sequence[str] = ()
 ) -> Prepared:
     """Find out what can be learned from a table, as `TableFile.read` gives it.
 
     Ids, columns with one value or none, and lists are left out, each with a note; `keep` names ids to learn from.
     `positive` is the label to find, as text: "1" is 1 and 1.0. It may be left out where there are two labels.
     """
-    names = [str(name) for name in frame.columns]
-    frame = frame.set_axis(names, axis=1)
-    if target not in names:
-        raise InputError(f"There is no column {target!r} for the target{hint(target, names)}")
-    for option, asked in (("drop", drop), ("keep", keep)):
+    names = list(frame.columns)
+    for purpose, asked in (("for the target", [target]), ("to drop", drop), ("to keep", keep)):
         for name in asked:
             if name not in names:
-                raise InputError(f"There is no column {name!r} to {option}{hint(name, names)}")
+                raise InputError(f"There is no column {name!r} {purpose}{hint(name, names)}")
     if target in drop:
         raise InputError(f"{target!r} is the target and cannot be dropped.")
     answer = Answer.of(frame[target], target, positive)
@@ -161,13 +118,13 @@ def prepare(
     if not kept:
         raise InputError(f"No column is left to learn from besides {target!r}: {_reasons(left_out)}.")
     X = pd.DataFrame({name: content.series(rows) for name, content in kept.items()})
-    wanted = answer.label(answer.positive)
+    wanted = as_labels(np.zeros(1, np.intp), [answer.positive], answer.type)[0].item()
     noticed = {name: why for name, why in left_out.items() if why != AS_ASKED}
     notes = [*answer.notes, *([f"Left out: {_reasons(noticed)}."] if noticed else [])]
     notes += [note for name, content in kept.items() for note in content.remarks(name)]
     schema = Schema(
         target, answer.positive, answer.others, answer.type, answer.grouped,
-        tuple(Column(name, content.kind) for name, content in kept.items()), left_out,
+        {name: content.kind for name, content in kept.items()}, left_out,
         vocabulary={name: content.vocabulary for name, content in kept.items() if content.vocabulary},
     )  # fmt: skip
     return Prepared(X, y, schema, notes + _telling_notes(X, y == wanted, target), rows, wanted)
@@ -175,10 +132,9 @@ def prepare(
 
 def labels(frame: pd.DataFrame, schema: Schema) -> tuple[NDArray[Any], Mask]:
     """Labels as in the training, and which rows have one; others have any."""
-    names = [str(name) for name in frame.columns]
-    if schema.target not in names:
-        raise InputError(f"There is no column {schema.target!r} with the classes{hint(schema.target, names)}")
-    codes, words = coded(frame.set_axis(names, axis=1)[schema.target])
+    if schema.target not in frame.columns:
+        raise InputError(f"There is no column {schema.target!r} with the classes{hint(schema.target, frame.columns)}")
+    codes, words = coded(frame[schema.target])
     if not words:
         raise InputError(f"Column {schema.target!r} has no values: there are no classes to compare with.")
     known = [schema.positive, *schema.others]
@@ -208,17 +164,12 @@ class Tally:
             self.new = _shortened(self.new + content.beyond(vocabulary))
 
 
-class Matcher:
-    """The columns that a model was fitted on, with the types that it was fitted on, of a table in pieces.
+class NeededColumns:
+    """The columns that a model needs from a table in pieces, by name; others are ignored, and noted if not `known`."""
 
-    Columns are found by name, others are ignored. Words where numbers were learned
-    count as missing. Where most values are such words it is another column, and refused
-    by `finish`: the order of the rows, which may have all such words at the top, does not matter.
-    """
-
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
-        self.tallies = {name: Tally() for name in schema.names}
+    def __init__(self, names: Iterable[str], known: Iterable[str] = ()) -> None:
+        self.names = dict.fromkeys(names)
+        self._known = {*self.names, *known}
         self._extra: dict[str, None] = {}
 
     def check(self, columns: Sequence[str], lacking: Sequence[str] | None = None) -> None:
@@ -226,53 +177,69 @@ class Matcher:
 
         `lacking` is what a file cannot give (`TableFile.lacks`); by default it is what is not among `columns`.
         """
-        names, found = dict.fromkeys(self.schema.names), set(columns)
         if lacking is None:
-            lacking = [name for name in names if name not in found]
+            found = set(columns)
+            lacking = [name for name in self.names if name not in found]
         if lacking:
-            free = [name for name in columns if name not in names]
+            free = [name for name in columns if name not in self.names]
             meant = {name: near(name, free, 1) for name in lacking[:5]}
             hints = ", ".join(f"{other[0]!r} for {name!r}" for name, other in meant.items() if other)
             raise InputError(
                 f"The table has no {_columns(lacking)}, which the model needs"
                 + (f": did you mean {hints}?" if hints else ".")
             )
-        known = {*names, *self.schema.left_out, self.schema.target}
-        self._extra.update(dict.fromkeys(name for name in columns if name not in known))
-
-    def __call__(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Turn a piece into what the model takes."""
-        frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
-        self.check(list(frame.columns))
-        return pd.DataFrame({column.name: self._as(column, frame[column.name]) for column in self.schema.columns})
-
-    def _as(self, column: Column, values: pd.Series) -> pd.Series:
-        content = content_of(values, column.kind)
-        if content.kind == "nested":
-            raise InputError(
-                f"Column {column.name!r} held {PLURAL[column.kind]} when the model was fitted, and now lists or bytes."
-            )
-        self.tallies[column.name].add(content, self.schema.vocabulary.get(column.name))
-        return content.series(None)
-
-    def finish(self) -> None:
-        """Refuse the table, now that all of it was seen, if one of its columns is another one of the same name."""
-        for column in self.schema.columns:
-            tally = self.tallies[column.name]
-            if 2 * tally.strange > tally.values >= _JUDGED:
-                words = quoted(word for word, _ in tally.lost.most_common(3))
-                raise InputError(
-                    f"Column {column.name!r} held {PLURAL[column.kind]} when the model was fitted, and now mostly "
-                    f"something else, such as {words}: is it another column?"
-                )
+        self._extra.update(dict.fromkeys(name for name in columns if name not in self._known))
 
     def notes(self, used: Sequence[str] = ()) -> list[str]:
         """What people should know of the pieces so far, a sentence each; columns `used` elsewhere are not named."""
         extra = [name for name in self._extra if name not in used]
-        notes = [f"Not used: {_columns(extra)}, unknown to the model."] if extra else []
-        for column in self.schema.columns:
-            if lost := self.tallies[column.name].lost:
-                notes.append(lost_note(column.name, column.kind, lost))
+        return [f"Not used: {_columns(extra)}, unknown to the model."] if extra else []
+
+    def finish(self) -> None:
+        """Refuse the table, now that all of it was seen, if one of its columns is another one of the same name."""
+
+
+class Matcher(NeededColumns):
+    """The columns that a model was fitted on, with the types that it was fitted on, of a table in pieces.
+
+    Words where numbers were learned count as missing. Where most values are such words it is another column, and
+    refused by `finish`: the order of the rows, which may have all such words at the top, does not matter.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        super().__init__(schema.columns, [*schema.left_out, schema.target])
+        self.schema = schema
+        self.tallies = {name: Tally() for name in schema.columns}
+
+    def __call__(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Turn a piece into what the model takes."""
+        self.check(list(frame.columns))
+        series = {}
+        for name, kind in self.schema.columns.items():
+            content = content_of(frame[name], kind)
+            if content.kind == "nested":
+                raise InputError(
+                    f"Column {name!r} held {PLURAL[kind]} when the model was fitted, and now lists or bytes."
+                )
+            self.tallies[name].add(content, self.schema.vocabulary.get(name))
+            series[name] = content.series(None)
+        return pd.DataFrame(series)
+
+    def finish(self) -> None:
+        for name, kind in self.schema.columns.items():
+            tally = self.tallies[name]
+            if 2 * tally.strange > tally.values >= _JUDGED:
+                words = quoted(word for word, _ in tally.lost.most_common(3))
+                raise InputError(
+                    f"Column {name!r} held {PLURAL[kind]} when the model was fitted, and now mostly something else, "
+                    f"such as {words}: is it another column?"
+                )
+
+    def notes(self, used: Sequence[str] = ()) -> list[str]:
+        notes = super().notes(used)
+        notes += [
+            lost_note(name, self.schema.columns[name], own.lost) for name, own in self.tallies.items() if own.lost
+        ]
         for name, tally in self.tallies.items():
             if tally.new.total() > _NEW * tally.values:
                 share = tally.new.total() / tally.values

@@ -22,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 from .._tables.encoder import TableEncoder
 from .._util.files import check_place
+from .._util.sentences import in_one_line
 from .._util.typing import Array, Index, Mask, RandomState
 from ..auto import EvenMarginClassifier
 from ..operating import Objective, choose_threshold, get_objective
@@ -31,8 +32,6 @@ from ._reading import InputError
 from ._voice import STOPPED, Voice
 from ._writing import check_ending, writing
 
-__all__ = ["PEERS", "Peer", "compare", "judge_folds"]
-
 OURS = "EvenMarginClassifier"
 
 Folds = list[tuple[Index, Index]]
@@ -41,18 +40,14 @@ Method = Callable[[Index, Index], tuple[Array, Mask]]  # from training and test 
 
 @dataclass(frozen=True)
 class Peer:
-    """A classifier of another library, as people use it for unequal classes.
-
-    scaled : whether it takes standardised columns
-    most : rows above which it would take too long
-    """
+    """A classifier of another library, as people use it for unequal classes."""
 
     name: str
     home: str
     kind: str
     options: dict[str, Any]
-    scaled: bool = False
-    most: float = np.inf
+    scaled: bool = False  # whether it takes standardised columns
+    most: float = np.inf  # rows above which it would take too long
 
     @property
     def installed(self) -> bool:
@@ -148,7 +143,7 @@ def compare(voice: Voice, *, folds: int, tune: bool, only: list[str] | None, out
             except Exception as error:  # of another library, which must not take the others down
                 if name == OURS:
                     raise
-                voice.note(f"{name} failed and is left out: {type(error).__name__}: {' '.join(str(error).split())}")
+                voice.note(f"{name} failed and is left out: {type(error).__name__}: {in_one_line(error)}")
     if stopped and not results:
         raise KeyboardInterrupt
     _tell(voice, results, get_objective(lesson.model.objective), y, len(splits), tune)
@@ -219,9 +214,10 @@ def _tell(voice: Voice, results: dict[str, dict[str, float]], goal: Objective, y
         table["cost_per_1000"] = -1000.0 * ranks
         shown.insert(0, "cost_per_1000")
     table = table.iloc[np.argsort(-ranks, kind="stable")]
-    rows = [
-        (name, *(_figure(row[key], key) for key in shown), f"{row['seconds']:.2f}") for name, row in table.iterrows()
-    ]
+    rows = []
+    for name, row in table.iterrows():
+        cells = [f"{row[key]:,.1f}" if key == "cost_per_1000" else figure(row[key]) for key in shown]
+        rows.append((name, *cells, f"{row['seconds']:.2f}"))
     others = f"at thresholds chosen for {goal} inside each fold" if tune else "at their own thresholds"
     rows_of = f"{len(y):,} rows, {y.sum():,} of them positive"
     title = f"{folds} folds of {rows_of}; sorted by {goal}; the other classifiers {others}"
@@ -232,7 +228,3 @@ def _tell(voice: Voice, results: dict[str, dict[str, float]], goal: Objective, y
         "tuned": tune,
         "methods": table.reset_index().to_dict("records"),
     }
-
-
-def _figure(value: float, key: str) -> str:
-    return f"{value:,.1f}" if key == "cost_per_1000" else figure(value)

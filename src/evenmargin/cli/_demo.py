@@ -1,8 +1,4 @@
-"""`evenmargin demo`: plain and even-margin machines on bundled data, and a report.
-
-The data are scikit-learn's breast cancer samples with all but 40 of the malignant ones left
-out, so that one in ten is malignant.
-"""
+"""`evenmargin demo`: plain and even-margin machines on scikit-learn's breast cancer samples, and a report."""
 
 from __future__ import annotations
 
@@ -21,19 +17,16 @@ from sklearn.preprocessing import StandardScaler
 from .. import EvenMarginClassifier, KernelSVM, LinearSVM, papers
 from .._util.files import check_place
 from .._util.typing import Array, Index, Mask
-from ..report import write_report
 from ._compare import judge_folds
-from ._fit import TITLES, made_by, tell_estimates
+from ._fit import TITLES, tell_estimates, write_page
 from ._voice import Voice
-
-__all__ = ["demo", "rare_tumours"]
 
 _KEPT = 40  # malignant samples
 _FOLDS = 5
 
 
 def rare_tumours() -> tuple[pd.DataFrame, NDArray[Any]]:
-    """Measurements of 397 samples, of which 40 are malignant."""
+    """Measurements of 397 samples; all but 40 of the malignant ones are left out, so that one in ten is malignant."""
     data = load_breast_cancer(as_frame=True)
     labels = np.where(data.target == 0, "malignant", "benign")
     rows = np.sort(np.concatenate([np.flatnonzero(labels == "benign"), np.flatnonzero(labels == "malignant")[:_KEPT]]))
@@ -84,13 +77,11 @@ def demo(voice: Voice, *, out: Path, seed: int) -> None:
     voice.table(["machine", *(TITLES[name] for name in shown)], rows, title)
     model = EvenMarginClassifier(random_state=seed, verbose=int(voice.lively)).fit(X, y)
     tell_estimates(voice, model, int(malignant.sum()))
-    with voice.busy("writing the report"):
-        write_report(
-            out, model, X, y, training=True, title="Malignant tissue samples",
-            provenance=made_by("scikit-learn's breast cancer samples"),
-            notes=[f"Only {_KEPT} of the malignant samples are kept, so that they are rare."],
-        )  # fmt: skip
-    voice.wrote("report", out, hint="  (open it in a browser)")
+    write_page(
+        voice, out, model, X, y, training=True, title="Malignant tissue samples",
+        source={"file": "scikit-learn's breast cancer samples"}, hint="  (open it in a browser)",
+        notes=[f"Only {_KEPT} of the malignant samples are kept, so that they are rare."],
+    )  # fmt: skip
 
 
 def _scored(machine: Pipeline, X: Array, y: Mask, train: Index, test: Index) -> tuple[Array, Mask]:

@@ -15,15 +15,13 @@ from numpy.typing import NDArray
 
 from .. import persistence
 from .._util.files import check_place
-from .._util.typing import Array
+from .._util.typing import Array, MatrixLike, VectorLike
 from ..auto import EvenMarginClassifier
 from ..operating import expected_cost, get_objective
 from ._arguments import parse_objective, parse_time
 from ._columns import AS_ASKED, Prepared, Schema, fingerprint, prepare
 from ._reading import InputError, TextOptions, open_table
 from ._voice import Voice
-
-__all__ = ["TITLES", "Lesson", "digest", "figure", "fit", "learn", "made_by", "take_weights", "tell_estimates"]
 
 TITLES = {
     "gmean": "G-mean",
@@ -66,14 +64,13 @@ def learn(
 ) -> Lesson:
     """Read a table and find out what can be learned from it."""
     goal, seconds = parse_objective(objective), parse_time(time_budget)
-    with voice.busy(f"reading {data}"):
+    with voice.progress(f"reading {data}"):
         file = open_table(data, **text)
         frame, weights = take_weights(file.read(), weight, file.name, target)
         table = prepare(frame, target, positive, drop=drop or (), keep=keep or ())
     schema = replace(table.schema, decimal_comma=file.decimal_comma)
     table = replace(table, schema=schema, notes=[*file.notes, *table.notes])
-    for note in table.notes:
-        voice.note(note)
+    voice.note(*table.notes)
     weights = None if weights is None else weights[table.rows]
     model = EvenMarginClassifier(
         goal, time_budget=seconds, pos_label=table.positive, random_state=seed, n_jobs=jobs, verbose=int(voice.lively)
@@ -118,52 +115,45 @@ def fit(voice: Voice, *, model: Path | None, report: Path | None, weight: str | 
     if len({place.resolve() for place in places}) < len(places):
         raise InputError(f"{model} is named for the model and for the report: give each a file of its own.")
     lesson = learn(voice, weight=weight, **task)
-    X, y, machine = lesson.table.X, lesson.table.y, lesson.model
+    X, y, machine, target = lesson.table.X, lesson.table.y, lesson.model, lesson.table.schema.target
     machine.fit(X, y, sample_weight=lesson.weights)
     tell_estimates(voice, machine, int(np.count_nonzero(y == lesson.table.positive)))
     if model is not None:
-        _save_model(voice, model, lesson, weight)
+        notes = {
+            "table": lesson.table.schema.to_notes(),
+            "source": lesson.file,
+            "rows": len(X),
+            "said": lesson.table.notes,
+            "digest": digest(X, y),
+            "weight": weight,
+        }
+        persistence.save(machine, model, notes=notes)
+        voice.wrote("model", model)
     if report is not None:
-        _write_report(voice, report, lesson)
+        write_page(
+            voice, report, machine, X, y, sample_weight=lesson.weights, training=True, source={"file": lesson.file},
+            title=f"{target}: {lesson.table.positive}", target=target, notes=lesson.table.notes, rows=lesson.ids,
+        )  # fmt: skip
     if not places:
         voice.note("Nothing was saved: --model out.skops saves the model, --report out.html writes a report.")
 
 
-def _save_model(voice: Voice, path: Path, lesson: Lesson, weight: str | None) -> None:
-    table = lesson.table
-    notes = {
-        "table": table.schema.to_notes(),
-        "source": lesson.file,
-        "rows": len(table.X),
-        "said": table.notes,
-        "digest": digest(table.X, table.y),
-        "weight": weight,
-    }
-    persistence.save(lesson.model, path, notes=notes)
-    voice.wrote("model", path)
-
-
-def _write_report(voice: Voice, path: Path, lesson: Lesson) -> None:
+def write_page(
+    voice: Voice, path: Path, model: Any, X: MatrixLike, y: VectorLike, *, source: dict[str, str], hint: str = "",
+    **details: Any,
+) -> None:  # fmt: skip
+    """Write a report, which says where its rows come from and which command made it."""
     from ..report import write_report
 
-    table, target = lesson.table, lesson.table.schema.target
-    with voice.busy("writing the report"):
-        write_report(
-            path, lesson.model, table.X, table.y, sample_weight=lesson.weights, training=True,
-            title=f"{target}: {table.positive}", target=target, notes=table.notes, rows=lesson.ids,
-            provenance=made_by(lesson.file),
-        )  # fmt: skip
-    voice.wrote("report", path)
+    provenance = {**source, "command": shlex.join(["evenmargin", *sys.argv[1:]])}
+    with voice.progress("writing the report"):
+        write_report(path, model, X, y, provenance=provenance, **details)
+    voice.wrote("report", path, hint=hint)
 
 
 def digest(X: pd.DataFrame, y: NDArray[Any]) -> str:
     """Compute what the rows that a model was fitted on are recognised by."""
     return fingerprint(X.reset_index(drop=True)) + fingerprint(pd.DataFrame({"y": y}))
-
-
-def made_by(name: str) -> dict[str, str]:
-    """Say where a report comes from."""
-    return {"file": name, "command": shlex.join(["evenmargin", *sys.argv[1:]])}
 
 
 def tell_estimates(voice: Voice, machine: EvenMarginClassifier, positives: int) -> None:
@@ -178,9 +168,9 @@ def tell_estimates(voice: Voice, machine: EvenMarginClassifier, positives: int) 
         "estimates": {name: dict(row) for name, row in estimates.iterrows()},
         "summary": {title.strip(): text for title, text in machine.summary_.lines},
     }
-    rows = []
-    for name, (value, low, high) in estimates.iterrows():
-        rows.append((TITLES[name], figure(value), f"{figure(low)} to {figure(high)}"))
+    rows = [
+        (TITLES[name], figure(v), f"{figure(low)} to {figure(high)}") for name, (v, low, high) in estimates.iterrows()
+    ]
     tp, fn, fp, tn = machine.operating_curve_.loc[0, ["tp", "fn", "fp", "tn"]]
     if get_objective(machine.objective).costs is not None:
         rates = estimates["value"]

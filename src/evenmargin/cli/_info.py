@@ -11,8 +11,6 @@ from ._models import open_model
 from ._reading import InputError, TextOptions, open_table
 from ._voice import FAILED, Voice
 
-__all__ = ["export", "info"]
-
 _CHECKED = 10_000  # rows on which an exported model is compared, at most
 
 
@@ -23,17 +21,14 @@ def info(voice: Voice, path: Path) -> None:
     lines = dict(manifest.summary())
     if loaded.schema is not None:
         lines["target"] = f"{loaded.schema.target}; the class to find is {loaded.schema.positive}"
-        lines["columns"] = ", ".join(f"{column.name} ({column.kind})" for column in loaded.schema.columns)
+        lines["columns"] = ", ".join(f"{name} ({kind})" for name, kind in loaded.schema.columns.items())
     width = max(map(len, lines)) + 2
     for title, text in lines.items():
         voice.say(f"{title:<{width}}{text}")
-    summary = getattr(model, "summary_", None)
-    if summary is not None:
-        voice.say()
-        voice.say(str(summary))
     parameters = {name: repr(value) for name, value in model.get_params(deep=False).items()}
     voice.facts |= {**lines, "notes_of_the_file": manifest.notes, "parameters": parameters}
-    if summary is not None:
+    if (summary := getattr(model, "summary_", None)) is not None:
+        voice.say(f"\n{summary}")
         voice.facts["summary"] = {title.strip(): text for title, text in summary.lines}
 
 
@@ -48,18 +43,16 @@ def export(voice: Voice, path: Path, out: Path, check: str | None, **text: Unpac
     rows = None
     if check is not None:
         file = open_table(check, **text)
-        rows = loaded.rows_of(file)(
-            next(iter(file.pieces(_CHECKED, columns=loaded.columns(file.columns), words=loaded.words)))
-        )
-    with voice.busy("exporting"):
+        pieces = file.pieces(_CHECKED, columns=loaded.columns(file.columns), words=loaded.words)
+        rows = loaded.rows_of(file)(next(iter(pieces)))
+    with voice.progress("exporting"):
         graph = to_onnx(loaded.model, rows)
         found = None if rows is None else check_onnx(graph, loaded.model, rows)
     if found is not None:
         voice.facts["check"] = {**asdict(found), "passed": found.passed}
         if not found.passed:
-            raise voice.fail(
-                f"The exported model does not agree with the original, so it was not written: {found}.", FAILED
-            )
+            sentence = f"The exported model does not agree with the original, so it was not written: {found}."
+            raise voice.fail(sentence, FAILED)
     replace_file(out, graph.SerializeToString())
     voice.wrote("onnx", out)
     if found is not None:

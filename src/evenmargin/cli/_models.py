@@ -12,75 +12,48 @@ import pandas as pd
 
 from .. import persistence
 from .._util.sentences import quoted
-from ..operating.responses import positive_label
-from ._columns import Matcher, Schema
+from ._columns import Matcher, NeededColumns, Schema
 from ._reading import InputError, TableFile
-
-__all__ = ["Loaded", "open_model"]
 
 _NOTES = {"table": dict, "said": list, "weight": str | None, "digest": str}  # what `fit` writes into a model's file
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model with what its file says of it.
-
-    `schema` is the table that `evenmargin fit` read. A model that was saved from Python has
-    none, and takes its columns by name, or in their order.
-    """
+    """A model with what its file says of it."""
 
     model: Any
     manifest: persistence.Manifest
-    schema: Schema | None = None
+    schema: Schema | None  # the table that `evenmargin fit` read; saved from Python, a model has none
+    words: list[str]  # the columns that are read from a text file as they stand in it
+    weights: list[str]  # the column of the weights of the fit, if it had one
 
-    @property
-    def positive(self) -> Any:
-        """Of two classes, the one that probabilities and scores are about."""
-        return positive_label(self.model)
-
-    @property
-    def weights(self) -> list[str]:
-        """The column of the weights of the fit, if it had one."""
-        weight = self.manifest.notes.get("weight")
-        return [] if weight is None else [weight]
-
-    @property
-    def words(self) -> list[str]:
-        """The columns that are read from a text file as they stand in it."""
-        return [] if self.schema is None else self.schema.words
-
-    def columns(self, given: Sequence[str], beside: Sequence[str] = ()) -> list[str]:
+    def columns(self, present: Sequence[str], beside: Sequence[str] = ()) -> list[str]:
         """Name the columns that the model reads; if it knows no names, all but those `beside`."""
         if self.schema is not None:
-            return self.schema.names
+            return list(self.schema.columns)
         names = getattr(self.model, "feature_names_in_", None)
-        return [name for name in given if name not in beside] if names is None else [str(name) for name in names]
+        return [name for name in present if name not in beside] if names is None else [str(name) for name in names]
 
     def rows_of(self, file: TableFile) -> Matcher | PlainRows:
         """Check the columns of a table, and make the function that turns pieces of it into rows for the model."""
-        if self.schema is None:
-            return PlainRows(self.model, file)
-        file.expect(self.schema.decimal_comma)
-        matcher = Matcher(self.schema)
-        matcher.check(file.columns, file.lacks(self.schema.names))
-        return matcher
+        if self.schema is not None:
+            file.expect(self.schema.decimal_comma)
+        rows_of = PlainRows(self.model, file.columns) if self.schema is None else Matcher(self.schema)
+        rows_of.check(file.columns, file.lacks(rows_of.names))
+        return rows_of
 
 
-class PlainRows:
+class PlainRows(NeededColumns):
     """What `Matcher` is, for a model that was saved from Python."""
 
-    def __init__(self, model: Any, file: TableFile) -> None:
-        self.names = getattr(model, "feature_names_in_", None)
+    def __init__(self, model: Any, columns: Sequence[str]) -> None:
+        self.by_name = hasattr(model, "feature_names_in_")
         self.count = getattr(model, "n_features_in_", None)
-        known = dict.fromkeys(map(str, file.columns if self.names is None else self.names))
-        self.extra = [name for name in file.columns if name not in known]
-        missing = file.lacks(known)
-        if missing:
-            plural = "s" * (len(missing) > 1)
-            raise InputError(f"{file.name} has no column{plural} {quoted(missing)}, which the model needs.")
+        super().__init__(map(str, getattr(model, "feature_names_in_", columns)))
 
     def __call__(self, piece: pd.DataFrame) -> Any:
-        if self.names is not None:
+        if self.by_name:
             return piece[list(self.names)]
         if self.count is not None and piece.shape[1] != self.count:
             raise InputError(
@@ -93,13 +66,6 @@ class PlainRows:
             wrong = [name for name in piece if not pd.api.types.is_numeric_dtype(piece[name])]
             raise InputError(f"The model takes numbers, and column {quoted(wrong)} holds something else.") from None
 
-    def notes(self, used: Sequence[str] = ()) -> list[str]:
-        extra = [name for name in self.extra if name not in used]
-        return [f"Not used: {quoted(extra)}, unknown to the model."] if extra else []
-
-    def finish(self) -> None:
-        """Nothing is left to check."""
-
 
 def open_model(path: Path) -> Loaded:
     """Load a classifier with its schema, without running anything of the file."""
@@ -110,4 +76,6 @@ def open_model(path: Path) -> Loaded:
     for name, kind in _NOTES.items():
         if name in notes and not isinstance(notes[name], kind):
             raise InputError(f"{path} has notes that `evenmargin fit` did not write: fit the model again.")
-    return Loaded(model, manifest, Schema.from_notes(notes["table"]) if "table" in notes else None)
+    schema = Schema.from_notes(notes["table"]) if "table" in notes else None
+    weights = [] if notes.get("weight") is None else [notes["weight"]]
+    return Loaded(model, manifest, schema, [] if schema is None else schema.words, weights)

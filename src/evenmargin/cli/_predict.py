@@ -12,13 +12,11 @@ import pandas as pd
 from .._util.files import check_place
 from .._util.typing import MatrixLike
 from ..auto import EvenMarginClassifier
-from ..operating.responses import for_class
+from ..operating.responses import for_class, positive_label
 from ._models import Loaded, open_model
 from ._reading import InputError, TextOptions, open_table
 from ._voice import Voice
 from ._writing import check_ending, writing
-
-__all__ = ["Judge", "predict"]
 
 _VALUES = 2_000_000  # of a piece: 16 MB
 _PIECE = 1_000, 100_000  # rows of it, at least and at most
@@ -36,9 +34,9 @@ def predict(
 ) -> None:
     """Score a table and write a row for each of its rows."""
     started = time.perf_counter()
-    if voice.json and (out is None or str(out) == "-"):
+    out = None if str(out) == "-" else out
+    if voice.json and out is None:
         raise InputError("--json needs --out: scores and JSON cannot both go to standard output.")
-    out = None if out is None or str(out) == "-" else out
     if out is not None:
         check_place(out, path, data)
         check_ending(out)
@@ -60,11 +58,10 @@ def predict(
             verdict = judge(rows_of(piece.drop(columns=beside)))
             write(pd.concat([piece[keep].reset_index(drop=True), verdict], axis=1) if keep else verdict)
             rows += len(piece)
-            flagged += judge.count(verdict)
+            flagged += int(np.count_nonzero(verdict["prediction"] == judge.positive))
             advance(len(piece), f"{rows:,} rows")
         rows_of.finish()
-    for note in file.notes + rows_of.notes([*keep, *loaded.weights]):
-        voice.note(note)
+    voice.note(*file.notes, *rows_of.notes([*keep, *loaded.weights]))
     seconds = time.perf_counter() - started
     voice.facts |= {"rows": rows, "called": flagged if judge.two else None, "seconds": seconds}
     share = f"{flagged:,} of {rows:,} rows are classified as {judge.positive}" if judge.two else f"{rows:,} rows"
@@ -80,7 +77,7 @@ class Judge:
         self.model, self.threshold = loaded.model, threshold
         self.classes = np.asarray(self.model.classes_)
         self.two = self.classes.size == 2
-        self.positive = loaded.positive if self.two else None
+        self.positive = positive_label(loaded.model) if self.two else None
         self.probable, self.scored = (hasattr(self.model, name) for name in ("predict_proba", "decision_function"))
         if threshold is not None:
             self._check(threshold)
@@ -98,10 +95,6 @@ class Judge:
         if self.classes.dtype.kind not in "biuf":  # words are small and quick to write as codes
             columns["prediction"] = pd.Categorical(columns["prediction"], categories=self.classes)
         return pd.DataFrame(columns)
-
-    def count(self, verdict: pd.DataFrame) -> int:
-        """Count the rows that are classified as positive."""
-        return int(np.count_nonzero(verdict["prediction"] == self.positive)) if self.two else 0
 
     def _columns(self, X: MatrixLike) -> dict[str, Any]:
         if isinstance(self.model, EvenMarginClassifier):

@@ -11,16 +11,14 @@ import numpy as np
 from .._tables.kinds import word_of
 from .._util.files import check_place
 from ..auto import EvenMarginClassifier
-from ..report import write_report
+from ..operating.responses import positive_label
 from ._arguments import parse_prices
 from ._columns import Schema, labels
-from ._fit import digest, made_by, take_weights
+from ._fit import digest, take_weights, write_page
 from ._models import Loaded, open_model
 from ._reading import InputError, TextOptions, open_table
-from ._target import row_count
+from ._target import unlabelled_notes
 from ._voice import Voice
-
-__all__ = ["report"]
 
 
 def report(
@@ -34,22 +32,19 @@ def report(
     names: str | None,
     **text: Unpack[TextOptions],
 ) -> None:
-    """Write the page.
-
-    Rows that the model was fitted on are recognised by their content: what is shown of them
-    are the scores by machines that have not seen them.
-    """
+    """Write the page; rows of the fit, known by their content, have scores by machines that had not seen them."""
     check_place(out, data, path)
     costs = None if prices is None else parse_prices(prices)
     loaded = open_model(path)
     schema = _schema(loaded, target)
     target = schema.target
     notes = loaded.manifest.notes
-    with voice.busy(f"reading {data}"):
+    with voice.progress(f"reading {data}"):
         file = open_table(data, **text)
         rows_of = loaded.rows_of(file)
-        asked = [*loaded.columns(file.columns), target, *loaded.weights, *([] if names is None else [names])]
-        frame = file.read(columns=None if loaded.schema is None else asked, words=loaded.words)
+        beside = [target, *loaded.weights, *([] if names is None else [names])]
+        asked = None if loaded.schema is None else [*loaded.columns(file.columns), *beside]
+        frame = file.read(columns=asked, words=loaded.words)
     weights = [name for name in loaded.weights if name in frame.columns]
     if weights != loaded.weights:
         missing = f"{file.name} has no column {loaded.weights[0]!r}, which held the weights of the fit"
@@ -58,24 +53,19 @@ def report(
     if names is not None and names not in frame.columns:
         raise InputError(f"{file.name} has no column {names!r} to name the rows.")
     y, known = labels(frame, schema)
-    if not known.all():
-        voice.note(f"Left out: {row_count(int(np.count_nonzero(~known)))} without a value of {target!r}.")
+    voice.note(*unlabelled_notes(known, target))
     frame, y = frame[known], y[known]
     X = rows_of(frame[[name for name in loaded.columns(file.columns, [target]) if name in frame]])
     rows_of.finish()
-    for note in file.notes + rows_of.notes([target, *loaded.weights, *([] if names is None else [names])]):
-        voice.note(note)
+    voice.note(*file.notes, *rows_of.notes(beside))
     seen = isinstance(loaded.model, EvenMarginClassifier) and notes.get("digest") == digest(X, y)
-    with voice.busy("writing the report"):
-        write_report(
-            out, loaded.model, X, y, sample_weight=None if weight is None else weight[known], training=seen,
-            pos_label=None if loaded.schema is None else loaded.positive, target=target, prices=costs,
-            notes=notes.get("said", []) if seen else voice.notes,
-            rows=None if names is None else frame[names].to_numpy(),
-            provenance={"model": path.name, **made_by(file.name)},
-        )  # fmt: skip
     voice.facts |= {"rows": int(known.sum()), "trained_on_these_rows": seen}
-    voice.wrote("report", out)
+    write_page(
+        voice, out, loaded.model, X, y, sample_weight=None if weight is None else weight[known], training=seen,
+        pos_label=None if loaded.schema is None else positive_label(loaded.model), target=target, prices=costs,
+        notes=notes.get("said", []) if seen else voice.notes, rows=None if names is None else frame[names].to_numpy(),
+        source={"model": path.name, "file": file.name},
+    )  # fmt: skip
 
 
 def _schema(loaded: Loaded, target: str | None) -> Schema:
@@ -87,4 +77,4 @@ def _schema(loaded: Loaded, target: str | None) -> Schema:
     classes = np.asarray(loaded.model.classes_)
     kind = {"b": "bool", "i": "number", "u": "number", "f": "number"}.get(classes.dtype.kind, "text")
     first, *others = map(word_of, classes.tolist())
-    return Schema(target, first, tuple(others), kind, False, ())
+    return Schema(target, first, tuple(others), kind, False, {})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import typer
 from rich import box
@@ -13,28 +12,18 @@ from .. import datasets
 from .. import reproduce as reproduction
 from ._voice import FAILED, STOPPED, WRONG, Voice, shown
 
-__all__ = ["reproduce"]
-
 
 def reproduce(
-    voice: Voice, names: list[str] | None, *, every: bool, data: Path | None, **settings: Any
+    voice: Voice, names: list[str] | None, *, every: bool, quick: bool, trials: int | None, out: Path,
+    data: Path | None, seed: int, fresh: bool,
 ) -> None:  # fmt: skip
-    """Run the tables that are named, or all, or list them."""
-    if names or every:
-        _run_tables(voice, names or [], every=every, data=data, **settings)
-    else:
-        _list_tables(voice, data)
-
-
-def _run_tables(
-    voice: Voice, names: list[str], *, every: bool, quick: bool, trials: int | None, out: Path, data: Path | None,
-    seed: int, fresh: bool,
-) -> None:  # fmt: skip
-    """Run tables; one that fails does not keep the others from being run."""
+    """Run the tables that are named, or all, or list them; one that fails does not keep the others from being run."""
+    if not (names or every):
+        return _list_tables(voice, data)
     if names and every:
         raise ValueError("--all runs every table: leave out the names, or leave out --all.")
     settings = reproduction.Settings(quick, trials, seed, data)
-    wanted = list(reproduction.tables()) if every else names
+    wanted = names or list(reproduction.tables())
     status, finished = 0, {}
     try:
         for table in [reproduction.get_table(name) for name in wanted]:
@@ -93,5 +82,4 @@ def _show(voice: Voice, table: reproduction.Table, outcome: reproduction.RunSumm
     before = f", {outcome.kept} of them from an earlier run" if outcome.kept else ""
     files = ", ".join(map(str, outcome.files))
     lines.append(f"{outcome.kept + outcome.measured} cells{before}; written: {files}\n")
-    for line in lines:
-        voice.say(line)
+    voice.say("\n".join(lines))

@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 
 from .._tables.content import TRUTH, as_number, coded
 from .._tables.kinds import declared_kind
-from .._util.sentences import near
+from .._util.sentences import suggestion
 from .._util.typing import Index, Mask
 from ..weights import is_minority
 from ._reading import InputError
-
-__all__ = ["Answer", "as_labels", "recognised", "row_count"]
 
 _CLASSES = 20  # different numbers of a target, above which it is a measurement
 
@@ -43,9 +41,7 @@ class Answer:
             what = f"only one value, {words[0]!r}" if words else "no value"
             gaps = "" if known.all() else " (an empty field counts as missing, and so do words like NA, None and null)"
             raise InputError(f"The target {name!r} has {what}{gaps}: there are no classes to distinguish.")
-        notes = []
-        if not known.all():
-            notes.append(f"Left out: {row_count(int(np.count_nonzero(~known)))} without a value of {name!r}.")
+        notes = unlabelled_notes(known, name)
         chosen = _rarer(counts, name, notes) if positive is None else _named(positive, counts, name)
         others = tuple(word for word in sorted(words) if word != chosen)
         grouped = len(others) > 1
@@ -56,10 +52,6 @@ class Answer:
             notes.append(f"{chosen!r} is distinguished from all other values of {name!r}, which are named {rest!r}.")
             words, others, kind = [word if word == chosen else rest for word in words], (rest,), "text"
         return cls(as_labels(codes, words, kind), known, kind, chosen, others, grouped, notes)
-
-    def label(self, word: str) -> Any:
-        """A label as it is in y, in Python's types."""
-        return as_labels(np.zeros(1, np.intp), [word], self.type)[0].item()
 
 
 def _label_words(column: pd.Series) -> tuple[Index, list[str], str]:
@@ -122,11 +114,11 @@ def _rarer(counts: dict[str, int], name: str, notes: list[str]) -> str:
 
 def _named(positive: str, counts: dict[str, int], name: str) -> str:
     """Find the label that --positive names."""
-    given = positive.strip()
-    if (label := recognised(given, counts)) is not None:
+    word = positive.strip()
+    if (label := recognised(word, counts)) is not None:
         return label
-    meant = near(given, counts, 1)
-    perhaps = f" (did you mean {meant[0]!r}?)" if meant else ""
+    similar = suggestion(word, counts, 1)
+    perhaps = f" ({similar})" if similar else ""
     raise InputError(f"{positive!r} is not a value of the target {name!r}{perhaps}: it has {_counted(counts)}.")
 
 
@@ -137,6 +129,7 @@ def _counted(counts: dict[str, int], most: int = 8) -> str:
     return ", ".join(f"{word!r} ({count:,})" for word, count in ordered[:most]) + more
 
 
-def row_count(number: int) -> str:
-    """Say how many rows."""
-    return f"{number:,} row{'' if number == 1 else 's'}"
+def unlabelled_notes(known: Mask, name: str) -> list[str]:
+    """Say how many rows have no label, if there are any."""
+    count = int(np.count_nonzero(~known))
+    return [f"Left out: {count:,} row{'' if count == 1 else 's'} without a value of {name!r}."] if count else []

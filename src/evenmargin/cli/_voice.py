@@ -1,8 +1,7 @@
 """What the command prints, for people or for programs, and how it ends.
 
-Results go to standard output; notes, progress and errors to standard error. With
-`--json` standard output is one JSON document, whatever happens. Exit codes: 0, it
-was done; 1, the work failed; 2, the input or the call was wrong; 130, Ctrl-C.
+Results go to standard output; notes, progress and errors to standard error. With `--json` standard output is one
+JSON document, whatever happens. Exit codes: 0, done; 1, the work failed; 2, a wrong input or call; 130, Ctrl-C.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from rich.progress import Progress
 from rich.table import Table
 from typer.core import TyperGroup
 
-__all__ = ["FAILED", "STOPPED", "WRONG", "Commands", "Voice", "shown", "speaking"]
+from .._util.sentences import in_one_line
 
 FAILED, WRONG, STOPPED = 1, 2, 130
 
@@ -41,10 +40,9 @@ class Voice:
 
     def __init__(self, *, as_json: bool = False, quiet: bool = False, debug: bool = False) -> None:
         self.json, self.debug = as_json, debug
-        self.out, self.err, self.errors = (
-            Console(stderr=stderr, quiet=silent)
-            for stderr, silent in ((False, quiet or as_json), (True, quiet or as_json), (True, False))
-        )
+        self.out = Console(quiet=quiet or as_json)
+        self.err = Console(stderr=True, quiet=quiet or as_json)
+        self.errors = Console(stderr=True)
         self.facts: dict[str, Any] = {}
         self.notes: list[str] = []
         self.done = False
@@ -58,11 +56,12 @@ class Voice:
         """Print a line of the result; aside: to standard error, where standard output has something else."""
         _print(self.err if aside else self.out, text)
 
-    def note(self, text: str) -> None:
-        """Print a note on standard error, each only once."""
-        if text not in self.notes:
-            self.notes.append(text)
-            _print(self.err, text, "yellow")
+    def note(self, *texts: str) -> None:
+        """Print notes on standard error, each only once."""
+        for text in texts:
+            if text not in self.notes:
+                self.notes.append(text)
+                _print(self.err, text, "yellow")
 
     def wrote(self, what: str, path: Path, *, key: str = "", hint: str = "", aside: bool = False) -> None:
         """Say which file was written: from now on, stopping no longer means that nothing was."""
@@ -87,21 +86,9 @@ class Voice:
         Console(width=Measurement.get(wide, wide.options, table).maximum, quiet=self.out.quiet).print(table)
 
     @contextmanager
-    def busy(self, what: str) -> Iterator[None]:
-        """Show that something is going on during a step that cannot be counted."""
-        if not self.lively:
-            yield
-            return
-        with self.err.status(escape(shown(self.err, what))):
-            yield
-
-    @contextmanager
-    def progress(self, what: str, total: float | None) -> Iterator[Callable[..., None]]:
-        """Show a progress bar, and give the function that moves it on."""
-        if not self.lively:
-            yield lambda step, note="": None
-            return
-        with Progress(console=self.err, transient=True) as bars:
+    def progress(self, what: str, total: float | None = None) -> Iterator[Callable[..., None]]:
+        """Show a progress bar, and give the function that moves it on; without a total it moves by itself."""
+        with Progress(console=self.err, transient=True, disable=not self.lively) as bars:
             task = bars.add_task(escape(shown(self.err, what)), total=total)
 
             def advance(step: float, note: str = "") -> None:
@@ -136,7 +123,7 @@ def speaking(*, as_json: bool = False, quiet: bool = False, debug: bool = False)
             warnings.simplefilter("default")
             for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning):
                 warnings.simplefilter("ignore", category)  # not the user's
-            warnings.showwarning = lambda message, *rest: voice.note(_one_line(message))
+            warnings.showwarning = lambda message, *rest: voice.note(in_one_line(message))
             yield voice
         voice.close()
     except typer.Exit:
@@ -151,12 +138,14 @@ def speaking(*, as_json: bool = False, quiet: bool = False, debug: bool = False)
     except OSError as error:
         if error.filename is None and error.errno in (errno.ENOSPC, errno.EIO):
             _close_output()
-        raise voice.fail(_system_words(error), WRONG) from None
+        named = error.filename is not None and error.strerror is not None
+        sentence = f"{error.filename}: {error.strerror}." if named else in_one_line(error)
+        raise voice.fail(sentence, WRONG) from None
     except (ValueError, ImportError) as error:
-        raise voice.fail(_one_line(error), WRONG) from None
+        raise voice.fail(in_one_line(error), WRONG) from None
     except Exception as error:
         hint = "" if debug else " (--debug shows where)"
-        raise voice.fail(f"Something went wrong: {type(error).__name__}: {_one_line(error)}{hint}", FAILED) from None
+        raise voice.fail(f"Something went wrong: {type(error).__name__}: {in_one_line(error)}{hint}", FAILED) from None
 
 
 class Commands(TyperGroup):
@@ -196,16 +185,6 @@ def _close_output() -> None:
     """Keep Python from writing to a closed standard output when it ends."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _one_line(error: object) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
-
-
-def _system_words(error: OSError) -> str:
-    if error.filename is None or error.strerror is None:
-        return _one_line(error)
-    return f"{error.filename}: {error.strerror}."
 
 
 def _plain(value: Any) -> Any:

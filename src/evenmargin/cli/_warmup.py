@@ -1,8 +1,4 @@
-"""`evenmargin warmup`: compile the loops now, so that the first fit does not wait for it.
-
-Loops are compiled when they are first called, for each type of their arguments, and
-kept in the user's cache folder. So small machines of every kind are fitted here.
-"""
+"""`evenmargin warmup`: fit small machines of every kind, so that all loops are compiled before the first real fit."""
 
 from __future__ import annotations
 
@@ -21,8 +17,6 @@ from .._core import cache_folder
 from ..losses import LOSSES, get_loss
 from ..solvers import KERNEL_SOLVERS, SOLVERS, Solver
 from ._voice import Voice
-
-__all__ = ["warmup"]
 
 
 def warmup(voice: Voice) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,8 +15,6 @@ import pandas as pd
 
 from .._util.files import replacing
 from ._reading import InputError
-
-__all__ = ["check_ending", "writing"]
 
 Write = Callable[[pd.DataFrame], None]
 
@@ -38,14 +37,13 @@ def check_ending(path: Path) -> None:
 
 @contextmanager
 def writing(path: Path | None) -> Iterator[Write]:
-    """A function that writes frames one below the other; the file is there when the block ends well."""
+    """Yield a function that writes frames one below the other; the file is there when the block ends well."""
     if path is None:
         if sys.stdout is None:
             raise InputError("There is no standard output here: give --out.")
         yield _text(sys.stdout.buffer, ",")
         sys.stdout.flush()
         return
-    check_ending(path)
     ending, packed = _ending(path)
     separator = _SEPARATORS.get(ending, ",")
     with replacing(path) as file:
@@ -67,13 +65,11 @@ def _ending(path: Path) -> tuple[str, bool]:
 
 
 def _text(file: Any, separator: str) -> Write:
-    first = True
+    header = itertools.chain([True], itertools.repeat(False))
 
     def write(frame: pd.DataFrame) -> None:
-        nonlocal first
-        text = frame.to_csv(None, sep=separator, index=False, header=first, lineterminator="\n")
+        text = frame.to_csv(None, sep=separator, index=False, header=next(header), lineterminator="\n")
         file.write(text.encode())
-        first = False
 
     return write
 

@@ -6,6 +6,7 @@ import io
 import json
 import math
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 from zipfile import ZIP_STORED, ZipFile
 
@@ -13,8 +14,6 @@ import numpy as np
 
 from ._file import as_integer, require, unpacked
 from ._trusted import KEYS, KINDS, NEVER, is_trusted
-
-__all__ = ["PARTS", "Audit", "parsed_schema"]
 
 PARTS = 200_000  # brackets in schema.json: skops takes up to 5 KB for each
 _DEPTH = 150  # of brackets in schema.json: skops goes down them by recursion
@@ -35,20 +34,16 @@ def parsed_schema(schema: bytes, change: Callable[[dict[str, Any]], dict[str, An
 class Audit:
     """A check of all of schema.json before skops builds any of it.
 
-    Skops has a list of trusted types, too. This check is narrower, and depends neither on that list nor on
-    how skops walks through the file, so that each of the two would be enough by itself.
-
-    names : types that the file asks for and may have
-    untrusted : types that it may not have; if there is any, nothing may be built
+    Skops has a list of trusted types, too. This check is narrower, and depends neither on that list nor on how skops
+    walks through the file, so that each of the two would be enough by itself.
     """
 
     def __init__(self, members: dict[str, bytes], known: frozenset[str]) -> None:
-        self.members, self.known = members, known
-        self.names: set[str] = set()
-        self.untrusted: set[str] = set()
-        self._judged: dict[tuple[str, str, str], bool] = {}
+        self._is_trusted = cache(partial(is_trusted, known=known))
+        self.names: set[str] = set()  # types that the file asks for and may have
+        self.untrusted: set[str] = set()  # types that it may not have; if there is any, nothing may be built
         self._seen: dict[int, dict[str, Any]] = {}
-        self._checked: set[tuple[str, str]] = set()
+        self._check_member = cache(lambda check, name: check(members[name]))
 
     def check(self, value: Any, depth: int = 0) -> None:
         require(depth <= _DEPTH, f"it is nested more than {_DEPTH} deep")
@@ -76,10 +71,7 @@ class Audit:
         require(
             kind in KINDS, f"it holds {NEVER.get(kind, f'a part of kind {kind[:50]}')}, which no model file may hold"
         )
-        asked = (kind, module, name)
-        if asked not in self._judged:
-            self._judged[asked] = is_trusted(*asked, self.known)
-        if not self._judged[asked]:
+        if not self._is_trusted(kind, module, name):
             self.untrusted.add(f"{module}.{name}")
             return True
         self.names.add(f"{module}.{name}")
@@ -88,34 +80,29 @@ class Audit:
             check(node)
         return True
 
-    def _file(self, node: dict[str, Any], check: Callable[[bytes], None]) -> None:
-        entry = (node["__loader__"], node["file"])
-        if entry not in self._checked:
-            check(self.members[node["file"]])
-            self._checked.add(entry)
-
     def _NdArrayNode(self, node: dict[str, Any]) -> None:
         if node.get("type") == "numpy":
-            self._file(node, _check_array)
+            self._check_member(_check_array, node["file"])
 
     def _SparseMatrixNode(self, node: dict[str, Any]) -> None:
-        self._file(node, _check_sparse)
+        self._check_member(_check_sparse, node["file"])
 
     def _DictNode(self, node: dict[str, Any]) -> None:
         # Types of keys are called, whatever the user trusts as a type elsewhere.
         types = node["key_types"]
-        require(types["__loader__"] == "ListNode", "a dict in it has keys of unknown types")
-        for one in types["content"]:
-            fine = one["__loader__"] == "TypeNode" and f"{one['__module__']}.{one['__class__']}" in KEYS
-            require(fine, "a dict in it has keys of unknown types")
+        fine = types["__loader__"] == "ListNode" and all(
+            one["__loader__"] == "TypeNode" and f"{one['__module__']}.{one['__class__']}" in KEYS
+            for one in types["content"]
+        )
+        require(fine, "a dict in it has keys of unknown types")
 
     def _RandomStateNode(self, node: dict[str, Any]) -> None:
         # NumPy reads beyond its memory from a place that is not among its 624 numbers.
         state = node["content"]
         place = state["content"]["state"]["content"]["pos"]
         kinds = [part["__loader__"] for part in (state, state["content"]["state"], place)]
-        require(kinds == ["DictNode", "DictNode", "JsonNode"], "a random state in it is not one")
-        require(0 <= as_integer(json.loads(place["content"])) <= 624, "a random state in it is not one")
+        fine = kinds == ["DictNode", "DictNode", "JsonNode"] and 0 <= as_integer(json.loads(place["content"])) <= 624
+        require(fine, "a random state in it is not one")
 
 
 def _check_array(content: bytes) -> None:

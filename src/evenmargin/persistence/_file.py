@@ -14,27 +14,13 @@ from typing import Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from .. import __version__
-
-__all__ = [
-    "FORMAT",
-    "MANIFEST",
-    "SCHEMA",
-    "ModelFileError",
-    "as_integer",
-    "in_one_line",
-    "members_of",
-    "opened",
-    "require",
-    "seal",
-    "sealed",
-    "unpacked",
-    "zipped",
-]  # fmt: skip
+from .._util.sentences import in_one_line
 
 FORMAT = 2  # 1 was of versions before the first release: types under the names of modules
 MANIFEST, SCHEMA = "evenmargin.json", "schema.json"
 _SEAL = re.compile(rb"evenmargin-model (\d{1,6}) sha256:([0-9a-f]{64})\Z")
 _MEMBER = re.compile(r"evenmargin\.json|schema\.json|[0-9]{1,20}\.(npy|npz|bin)")
+_PICKLE = re.compile(rb"\x80(?:[\x00-\x08]|\Z)|ccopy_?reg\n")
 _RATIO, _ROOM = 64, 64 * 2**20  # a file unpacks to at most so many times its size, or so many bytes if that is more
 
 
@@ -52,8 +38,8 @@ def as_integer(value: Any) -> int:
     return int(value)
 
 
-def in_one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200].rstrip(".")
+def shortened(error: Exception) -> str:
+    return in_one_line(error)[:200].rstrip(".")
 
 
 def zipped(members: dict[str, bytes], ways: dict[str, int]) -> io.BytesIO:
@@ -103,7 +89,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[bytes]:
         raise ModelFileError(f"{path} cannot be read: {error.strerror or error}.") from None
     except Exception as error:  # of zipfile, json, NumPy, skops: whatever a forged file provokes
         raise ModelFileError(
-            f"{path} is not a sound model file ({type(error).__name__}: {in_one_line(error)})."
+            f"{path} is not a sound model file ({type(error).__name__}: {shortened(error)})."
         ) from error
 
 
@@ -150,7 +136,7 @@ def _what_it_is(head: bytes) -> str:
     """Say what a file without a seal may be, and what to do about it."""
     if not head:
         return "is empty, so it is not a model file."
-    if any(map(_is_pickle, [head, *_decompressed(head)])):
+    if any(map(_PICKLE.match, [head, *_decompressed(head)])):
         return (
             "is a pickle, which can run any code when it is opened, so it was not: if you trust its source, "
             "load it with joblib or pickle yourself, and save the model with evenmargin.save."
@@ -160,10 +146,6 @@ def _what_it_is(head: bytes) -> str:
             return "is damaged, its end is missing: copy it again, or save the model again."
         return "is a zip, but not a model that evenmargin.save wrote."
     return "is not a model file that evenmargin.save wrote."
-
-
-def _is_pickle(head: bytes) -> bool:
-    return (head[:1] == b"\x80" and head[1:2] <= b"\x08") or head.startswith((b"ccopy_reg\n", b"ccopyreg\n"))
 
 
 def _decompressed(head: bytes) -> Iterator[bytes]:

@@ -8,12 +8,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ._audit import Audit, parsed_schema
-from ._file import SCHEMA, ModelFileError, as_integer, in_one_line, members_of, opened, require, zipped
+from ._file import SCHEMA, ModelFileError, as_integer, members_of, opened, require, shortened, zipped
 from ._manifest import Manifest, differing, newer, parsed_manifest
 from ._trusted import LISTED, Untrusted, listed, names_of
 from .types import file_name, full_name
-
-__all__ = ["built", "load", "load_with_manifest", "read_manifest"]
 
 
 def load(path: str | os.PathLike[str], *, trusted: Iterable[str | Callable[..., Any]] = ()) -> Any:
@@ -109,7 +107,7 @@ def _loaded(path: str | os.PathLike[str], trusted: Iterable[str | Callable[..., 
             if not versions:
                 raise
             raise ModelFileError(
-                f"{path} was written by {versions}, which cannot read it ({in_one_line(error)}): upgrade evenmargin."
+                f"{path} was written by {versions}, which cannot read it ({shortened(error)}): upgrade evenmargin."
             ) from error
         held = file_name(full_name(type(model)))
         if held != manifest.model:

@@ -15,8 +15,6 @@ from .. import __version__
 from ._file import FORMAT, MANIFEST, ModelFileError, as_integer, members_of, require
 from .types import file_name, full_name
 
-__all__ = ["Manifest", "differing", "newer", "parsed_manifest", "written_manifest"]
-
 
 @dataclass(frozen=True)
 class Manifest:
@@ -50,23 +48,23 @@ class Manifest:
         return "\n".join(f"{title:<12}{text}" for title, text in self.summary())
 
 
-def written_manifest(model: Any, notes: dict[str, Any] | None) -> bytes:
+def _versions() -> dict[str, str]:
     import sklearn
     import skops
 
+    packages = {"scikit-learn": sklearn, "numpy": np, "skops": skops}
+    versions = {name: package.__version__ for name, package in packages.items()}
+    return {"evenmargin": __version__, "python": platform.python_version(), **versions}
+
+
+def written_manifest(model: Any, notes: dict[str, Any] | None) -> bytes:
     if not isinstance(notes, dict | None):
         raise ModelFileError(f"notes must be a dict, and this is a {type(notes).__name__}.")
     manifest = {
         "format": FORMAT,
         "model": file_name(full_name(type(model))),
         "saved": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {
-            "evenmargin": __version__,
-            "python": platform.python_version(),
-            "scikit-learn": sklearn.__version__,
-            "numpy": np.__version__,
-            "skops": skops.__version__,
-        },
+        "versions": _versions(),
         "notes": notes or {},
     }
     try:
@@ -89,21 +87,16 @@ def parsed_manifest(content: bytes) -> Manifest:
 
 def differing(manifest: Manifest) -> str:
     """List the versions that matter and are not those of today."""
-    import sklearn
-
-    theirs, found = manifest.versions, []
-    if newer(manifest, "evenmargin"):
-        found.append(f"evenmargin {theirs['evenmargin']} (this is {__version__})")
-    if _release(theirs["scikit-learn"])[:2] != _release(sklearn.__version__)[:2]:
-        found.append(f"scikit-learn {theirs['scikit-learn']} (this is {sklearn.__version__})")
-    return " and ".join(found)
+    theirs, ours = manifest.versions, _versions()
+    others = ["evenmargin"] if newer(manifest, "evenmargin") else []
+    if _release(theirs["scikit-learn"])[:2] != _release(ours["scikit-learn"])[:2]:
+        others.append("scikit-learn")
+    return " and ".join(f"{name} {theirs[name]} (this is {ours[name]})" for name in others)
 
 
 def newer(manifest: Manifest, package: str) -> str:
     """Name both versions of a package, if it was newer where the file was saved."""
-    import sklearn
-
-    theirs, ours = manifest.versions[package], {"evenmargin": __version__, "scikit-learn": sklearn.__version__}[package]
+    theirs, ours = manifest.versions[package], _versions()[package]
     return f"{package} {theirs}, and this is {ours}" if _release(theirs) > _release(ours) else ""
 
 

@@ -13,13 +13,11 @@ from zipfile import ZipFile
 
 from .._util.files import check_place, replace_file
 from ._audit import parsed_schema
-from ._file import MANIFEST, SCHEMA, ModelFileError, in_one_line, require, sealed
+from ._file import MANIFEST, SCHEMA, ModelFileError, require, sealed, shortened
 from ._load import built
 from ._manifest import written_manifest
 from ._trusted import Untrusted, listed, names_of
 from .types import file_name, full_name
-
-__all__ = ["save"]
 
 
 def save(
@@ -100,7 +98,7 @@ def _packed(model: Any, manifest: bytes, known: frozenset[str]) -> bytes:
         ) from None
     except Exception as error:
         raise ModelFileError(
-            f"This {name} cannot be saved, since it could not be loaded: {in_one_line(error)}."
+            f"This {name} cannot be saved, since it could not be loaded: {shortened(error)}."
         ) from None
     return content
 

@@ -12,8 +12,6 @@ from . import types
 from ._file import ModelFileError
 from .types import full_name
 
-__all__ = ["KEYS", "KINDS", "LISTED", "NEVER", "TRUSTED", "Untrusted", "is_trusted", "listed", "names_of"]
-
 
 def _all_in(module: str, names: str) -> tuple[str, ...]:
     return tuple(f"{module}.{name}" for name in names.split())
@@ -104,9 +102,9 @@ _FIXED = {
     "RandomStateNode": "numpy.random.mtrand.RandomState",
     "SetNode": "builtins.set",
     "SliceNode": "builtins.slice",
+    "TreeNode": "sklearn.tree._tree.Tree",  # a forged one can crash Python, so the user must trust it, too
 }
-_TREE = "sklearn.tree._tree.Tree"  # which is built whatever the name is
-KINDS = {*TRUSTED, *_PLAIN, *_FIXED, "TreeNode"}
+KINDS = {*TRUSTED, *_PLAIN, *_FIXED}
 NEVER = {  # since skops would call what the file names
     "MethodNode": "a bound method",
     "PartialNode": "a partial function",
@@ -126,9 +124,7 @@ def is_trusted(kind: str, module: str, name: str, known: frozenset[str]) -> bool
     if "." in name:  # a name in other halves
         return False
     if kind in _FIXED:
-        return full == _FIXED[kind]
-    if kind == "TreeNode":
-        return full == _TREE and full in known
+        return full == _FIXED[kind] and (kind != "TreeNode" or full in known)
     if full in TRUSTED.get(kind, ()) or full in _PLAIN.get(kind, ()) or full in known:
         return True
     if kind == "ObjectNode":

@@ -1,17 +1,12 @@
 """Tables from files, whole or in pieces of bounded memory.
 
-The format is recognised by the content: text with a separator, Parquet, Arrow, libsvm,
-any of them compressed. What cannot be read is one sentence, an `InputError`.
+The format is recognised by the content: text with a separator, Parquet, Arrow, libsvm, any of them compressed. Whatever
+is wrong with a file becomes one sentence, an `InputError`.
 
-**Types.** A column of a text file is read as numbers where every value is one (or
-as booleans), else as text with each word as it stands in the file. Read whole that
-is decided over all rows. In pieces it can only be decided piece by piece, so a
-model names its columns of `words`, which are read as text in every piece; what is
-not a number in the others is for `_columns.Matcher` to judge. Parquet and Arrow have
-types of their own. `_columns` makes the same table of all of them.
-
-**Text** is checked before pandas sees it, in blocks of bytes: encoding, NUL bytes,
-and the number of fields in each line, of which pandas would fill up the short ones in silence.
+A column of a text file is read as numbers (or booleans) where every value is one, else as text with each word as it
+stands in the file. Of a table in pieces each piece would decide that anew, so a model names its columns of `words`,
+which are read as text in every piece; what is not a number in the others is for `_columns.Matcher` to judge. Parquet
+and Arrow have types of their own. `_columns` makes the same table of all of them.
 """
 
 from __future__ import annotations
@@ -60,7 +55,9 @@ def open_table(path: str, *, encoding: str = "utf-8", separator: str | None = No
 
     A byte order mark in the file overrides `encoding`; without a separator, it is found in the first lines.
     """
-    separator = _one_character(separator)
+    separator = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}.get(separator or "", separator)
+    if separator is not None and (len(separator) != 1 or not separator.isascii() or separator in '"\n\r\0'):
+        raise InputError(f"The separator is {separator!r} and must be one character, such as ',' ';' '|' or tab.")
     try:
         with suppress(UnicodeError):
             b"a".decode(encoding)
@@ -71,7 +68,10 @@ def open_table(path: str, *, encoding: str = "utf-8", separator: str | None = No
     kind = _kind(head, source.name)
     if kind in ("parquet", "arrow"):
         return ArrowFile(source, kind)
-    if codecs.lookup(encoding).name == "utf-8" and _binary(head):
+    marked = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    # Control characters, which no text has; NUL bytes may be UTF-16 and get a sentence of their own.
+    binary = not marked and len(re.findall(rb"[\x01-\x08\x0e-\x1f]", head[:2000])) > 4
+    if binary and codecs.lookup(encoding).name == "utf-8":
         raise InputError(f"{source.name} is not a table of a known format: CSV, TSV, Parquet, Arrow or libsvm.")
     stem = re.sub(r"\.(gz|bz2|xz|zst|zip)$", "", source.name.lower())
     if separator is None and (stem.endswith((".libsvm", ".svmlight", ".svm")) or _LIBSVM_START.match(head)):
@@ -79,13 +79,6 @@ def open_table(path: str, *, encoding: str = "utf-8", separator: str | None = No
     if separator is None and stem.endswith((".tsv", ".tab")):
         separator = "\t"
     return TextFile(source, encoding, separator)
-
-
-def _one_character(separator: str | None) -> str | None:
-    separator = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}.get(separator or "", separator)
-    if separator is not None and (len(separator) != 1 or not separator.isascii() or separator in '"\n\r\0'):
-        raise InputError(f"The separator is {separator!r} and must be one character, such as ',' ';' '|' or tab.")
-    return separator
 
 
 def _kind(head: bytes, name: str) -> str:
@@ -103,9 +96,3 @@ def _kind(head: bytes, name: str) -> str:
     if re.match(rb"<(!doctype|html|\?xml)", text, re.I):
         raise InputError(f"{name} is a web page or XML: give a table, such as CSV.")
     return "text"
-
-
-def _binary(head: bytes) -> bool:
-    """Find control characters, which no text has; NUL bytes may be UTF-16 and get a sentence of their own."""
-    marked = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    return not marked and len(re.findall(rb"[\x01-\x08\x0e-\x1f]", head[:2000])) > 4

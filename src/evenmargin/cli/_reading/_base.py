@@ -11,8 +11,6 @@ import pandas as pd
 
 from ..._util.sentences import quoted
 
-__all__ = ["CELLS", "ROWS", "InputError", "TableFile", "all_different"]
-
 CELLS = 4_000_000  # of a piece of a Parquet file
 ROWS = 100_000
 
@@ -22,19 +20,13 @@ class InputError(ValueError):
 
 
 class TableFile(ABC):
-    """A file that holds a table; made by `open_table`.
-
-    format : "csv", "tsv", "parquet", "arrow" or "libsvm"
-    columns : names in the order of the file
-    notes : what people should know of how it is read, a sentence each
-    decimal_comma : whether its numbers are like 1,5; only in text
-    """
+    """A file that holds a table; made by `open_table`."""
 
     name: str
-    format: str
-    columns: list[str]
-    notes: list[str]
-    decimal_comma: bool = False
+    format: str  # "csv", "tsv", "parquet", "arrow" or "libsvm"
+    columns: list[str]  # in the order of the file
+    notes: list[str]  # what people should know of how it is read, a sentence each
+    decimal_comma: bool = False  # whether its numbers are like 1,5; only in text
 
     def read(self, *, columns: Iterable[str] | None = None, words: Iterable[str] = ()) -> pd.DataFrame:
         """Read the whole table, or these columns of it; `words` are read as text whatever they look like.
@@ -94,6 +86,12 @@ class TableFile(ABC):
 
     def _no_rows(self) -> NoReturn:
         raise InputError(f"{self.name} has column names but no rows: there is nothing to read.")
+
+
+def damaged(name: str, error: Exception) -> InputError:
+    """Put what a library says of a damaged file into one sentence."""
+    message = (getattr(error, "strerror", None) or str(error)).strip().split("\n")[0][:200].rstrip(".")
+    return InputError(f"{name} is damaged or cut short, and cannot be read: {message or 'no more bytes'}.")
 
 
 def all_different(columns: Sequence[str], name: str) -> list[str]:

@@ -18,10 +18,8 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from typing import IO, Any
 
-from ..._util.sentences import near, quoted
-from ._base import InputError
-
-__all__ = ["CHUNK", "ByteSource", "need_pyarrow"]
+from ..._util.sentences import quoted, suggestion
+from ._base import InputError, damaged
 
 CHUNK = 1 << 21  # bytes read at a time
 
@@ -83,8 +81,7 @@ class ByteSource:
                     while chunk := stream.read(CHUNK):
                         yield chunk
             except _DAMAGE as error:
-                message = (getattr(error, "strerror", None) or str(error) or "no more bytes").rstrip(".")
-                raise InputError(f"{self.name} is damaged or cut short, and cannot be read: {message}.") from None
+                raise damaged(self.name, error) from None
 
 
 def _open(path: str, name: str) -> AbstractContextManager[Any]:
@@ -95,21 +92,16 @@ def _open(path: str, name: str) -> AbstractContextManager[Any]:
     try:
         return open(path, "rb")
     except FileNotFoundError:
-        raise InputError(f"There is no file {path!r}{_instead(path)}") from None
+        similar = ""
+        with suppress(OSError):
+            similar = suggestion(os.path.basename(path), os.listdir(os.path.dirname(path) or ".")[:2000])
+        raise InputError(f"There is no file {path!r}{f': {similar}' if similar else '.'}") from None
     except IsADirectoryError:
         raise InputError(f"{path!r} is a folder: name a file in it.") from None
     except PermissionError:
         raise InputError(f"{path!r} may not be read: permission denied.") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{name[:80]!r} cannot be opened: {getattr(error, 'strerror', None) or error}.") from None
-
-
-def _instead(path: str) -> str:
-    """Suggest files of nearly the same name, to end a sentence."""
-    found: list[str] = []
-    with suppress(OSError):
-        found = near(os.path.basename(path), os.listdir(os.path.dirname(path) or ".")[:2000])
-    return f": did you mean {quoted(found)}?" if found else "."
 
 
 def _unzip(file: IO[bytes], name: str) -> IO[bytes]:

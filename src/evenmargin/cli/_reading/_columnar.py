@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ._base import CELLS, InputError, TableFile, all_different
+from ._base import CELLS, InputError, TableFile, all_different, damaged
 from ._bytes import ByteSource, need_pyarrow
-
-__all__ = ["ArrowFile"]
 
 
 class ArrowFile(TableFile):
@@ -67,8 +65,7 @@ class ArrowFile(TableFile):
         except InputError:
             raise
         except (OSError, ValueError, TypeError, LookupError, OverflowError, self._pa.ArrowException) as error:
-            message = str(error).strip().split("\n")[0][:200].rstrip(".") or "no more bytes"
-            raise InputError(f"{self.name} is damaged or cut short, and cannot be read: {message}.") from None
+            raise damaged(self.name, error) from None
 
 
 def _frame(table: Any, copied: Container[str] = ()) -> pd.DataFrame:
@@ -98,12 +95,9 @@ def _from_arrow(column: Any) -> Any:
     kind = column.type
     if types.is_null(kind):
         return np.full(len(column), np.nan)
-    if types.is_decimal(kind):
-        column = column.cast(float64())
-    elif types.is_float16(kind):
-        column = column.cast(float32())
-    elif types.is_time(kind):
-        column = column.cast(string())
+    for is_such, plain in ((types.is_decimal, float64()), (types.is_float16, float32()), (types.is_time, string())):
+        if is_such(kind):
+            column = column.cast(plain)
     kind = column.type
     if types.is_integer(kind) or types.is_floating(kind) or types.is_temporal(kind):
         return column.to_numpy()

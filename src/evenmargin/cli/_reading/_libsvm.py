@@ -15,8 +15,6 @@ from ._base import CELLS, ROWS, InputError, TableFile
 from ._bytes import CHUNK, ByteSource
 from ._lines import LONGEST, endless, utf8
 
-__all__ = ["LibsvmFile"]
-
 _WIDEST = 20_000  # columns of a libsvm file, which is read as a dense table
 _LIBSVM_NAME = re.compile(r"x(\d{1,9})")
 _NUMBER = rb"[+-]?(?:\d+\.?\d*|\.\d+|nan|inf)(?:[eE][+-]?\d+)?"

@@ -10,17 +10,21 @@ import codecs
 import itertools
 import re
 from collections.abc import Generator, Iterable, Iterator
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 from ..._util.typing import Index
 from ._base import InputError
 
-__all__ = ["LONGEST", "blocks", "endless", "read_header", "utf8"]
-
 LONGEST = 100_000_000  # bytes of one line
 _NEWLINE, _QUOTE = ord("\n"), ord('"')
+# Byte order marks; that of UTF-32 begins with that of UTF-16.
+_MARKS = {
+    **dict.fromkeys((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "utf-32"),
+    **dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "utf-16"),
+    codecs.BOM_UTF8: "utf-8",
+}
 
 
 def utf8(chunks: Iterable[bytes], encoding: str, name: str) -> Generator[bytes]:
@@ -28,8 +32,9 @@ def utf8(chunks: Iterable[bytes], encoding: str, name: str) -> Generator[bytes]:
     decoder, line, carriage = None, 1, b""
     for chunk in itertools.chain(chunks, [b""]):
         if decoder is None:
-            encoding, skip = _marked(chunk, encoding)
-            decoder, chunk = codecs.getincrementaldecoder(encoding)(), chunk[skip:]
+            encoding = next((own for mark, own in _MARKS.items() if chunk.startswith(mark)), encoding)
+            decoder = codecs.getincrementaldecoder(encoding)()  # which skips other marks itself
+            chunk = chunk.removeprefix(codecs.BOM_UTF8)
             direct = codecs.lookup(encoding).name in ("utf-8", "ascii")
         if not (direct and chunk and chunk.isascii() and not decoder.getstate()[0]):
             chunk = _decoded(decoder, chunk, line, encoding, name)
@@ -46,17 +51,6 @@ def utf8(chunks: Iterable[bytes], encoding: str, name: str) -> Generator[bytes]:
         line += _newlines(chunk)
         if chunk:
             yield chunk
-
-
-def _marked(start: bytes, encoding: str) -> tuple[str, int]:
-    """The encoding that a byte order mark tells, and how many bytes to skip; the decoder skips other marks itself."""
-    if start.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
-        return "utf-32", 0
-    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16", 0
-    if start.startswith(codecs.BOM_UTF8):
-        return "utf-8", 3
-    return encoding, 0
 
 
 def _decoded(decoder: codecs.IncrementalDecoder, chunk: bytes, line: int, encoding: str, name: str) -> bytes:
@@ -113,18 +107,27 @@ def _newlines(block: bytes) -> int:
     return int(np.count_nonzero(np.frombuffer(block, np.uint8) == _NEWLINE))  # several times as fast as bytes.count
 
 
-def blocks(chunks: Iterable[bytes], separator: str, width: int, name: str, line: int) -> Iterator[tuple[bytes, int]]:
+class Header(NamedTuple):
+    """The header of a text, its separator, the number of the line after it, and the chunks that follow."""
+
+    text: bytes
+    separator: str
+    line: int
+    rest: Iterator[bytes]
+
+
+def blocks(header: Header, width: int, name: str) -> Iterator[tuple[bytes, int]]:
     """Whole lines of `width` fields, blank ones dropped: some at a time, and how many."""
     parts: list[bytes] = []
-    size = wanted = 0
-    for chunk in itertools.chain(chunks, [b""]):
+    line, size, wanted = header.line, 0, 0
+    for chunk in itertools.chain(header.rest, [b""]):
         last = not chunk
         parts.append(chunk)
         size += len(chunk)
         if size < wanted and not last:
             continue
         block = b"".join(parts) + (b"\n" if last else b"")
-        ends, fields = _lines(block, separator)
+        ends, fields = _lines(block, header.separator)
         cut = int(ends[-1]) + 1 if ends.size else 0
         lines, rest = block[:cut], block[cut:]
         even, count = _even(lines, ends, fields, width, name, line)
@@ -164,19 +167,33 @@ def endless(rest: bytes, last: bool, name: str, line: int) -> NoReturn:
     raise InputError(f"Line {line} of {name} is longer than {LONGEST // 10**6} MB: it is not a table, or damaged.")
 
 
-def read_header(chunks: Iterable[bytes], separator: str, name: str) -> tuple[bytes, int, Iterator[bytes]]:
-    """The header, the number of the line after it, and the chunks that follow."""
+def read_header(chunks: Iterable[bytes], separator: str | None, name: str) -> Header:
+    """Read the first line that is not blank; without a separator, it is found there and in the next line."""
     chunks = iter(chunks)
     start, line = b"", 1
     for chunk in itertools.chain(chunks, [b""]):
         start += chunk or b"\n"
-        blank = re.match(rb"(?:[ ]*\n)*", start)
-        skipped = blank.end() if blank else 0
-        line, start = line + start.count(10, 0, skipped), start[skipped:]
-        ends, _ = _lines(start, separator)
-        if ends.size:
-            end = int(ends[0]) + 1
-            return start[:end], line + start.count(10, 0, end), itertools.chain([start[end:]], chunks)
-        if len(start) > LONGEST or not chunk:
-            endless(start, not chunk, name, line)
+        bare = re.sub(rb"\A(?: *\n)+", b"", start)
+        line, start = line + start.count(10) - bare.count(10), bare
+        if start:
+            separator = separator or _likely_separator(start)
+            ends, _ = _lines(start, separator)
+            if ends.size:
+                end = int(ends[0]) + 1
+                rest = itertools.chain([start[end:]], chunks)
+                return Header(start[:end], separator, line + start.count(10, 0, end), rest)
+            if len(start) > LONGEST or not chunk:
+                endless(start, not chunk, name, line)
     raise InputError(f"{name} is empty.")
+
+
+def _likely_separator(start: bytes) -> str:
+    """Find the sign between fields: it is often in the header, and as often in the next line."""
+    bare = re.sub(rb'"(?:[^"]|"")*+"', b"", start[: 1 << 20])
+    first, second = ([line for line in bare.split(b"\n", 20)[:20] if line.strip()] + [b"", b""])[:2]
+
+    def likely(sign: str) -> tuple[bool, int]:
+        count = first.count(sign.encode())
+        return count > 0 and count == second.count(sign.encode()), count
+
+    return max([",", "\t", ";", "|"], key=likely)

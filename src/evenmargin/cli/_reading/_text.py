@@ -17,8 +17,6 @@ from ._base import InputError, TableFile, all_different
 from ._bytes import ByteSource
 from ._lines import blocks, read_header, utf8
 
-__all__ = ["TextFile"]
-
 _SLICE = 1 << 18  # bytes that pandas asks for at a time
 _GAPS = sorted(GAPS)
 
@@ -39,21 +37,18 @@ class TextFile(TableFile):
     def __init__(self, source: ByteSource, encoding: str, separator: str | None) -> None:
         self.name, self._source, self._encoding = source.name, source, encoding
         text = utf8(source.chunks(), encoding, self.name)
-        start = next(text, b"")
-        while start and not start.strip():  # blank lines before the header
-            start = next(text, b"")
-        if not start:
-            raise InputError(f"{self.name} is empty.")
-        self.separator = separator or _separator(start)
+        header = read_header(text, separator, self.name)
+        self.separator = header.separator
         self.format = "tsv" if self.separator == "\t" else "csv"
-        header, self._line, rest = read_header(itertools.chain([start], text), self.separator, self.name)
-        self.columns = _names(header, self.separator, self.name)
-        sample = next(rest, b"")
-        self._style = Style.of(sample, self.separator)
-        self.notes, self.decimal_comma = self._style.notes(self.name), self._style.decimal == ","
-        self._begun: Iterator[bytes] | None = None if source.again else itertools.chain([sample], rest)
+        self.columns = _names(header.text, self.separator, self.name)
+        sample = next(header.rest, b"")
+        self._use(Style.of(sample, self.separator))
+        self._begun = None if source.again else header._replace(rest=itertools.chain([sample], header.rest))
         if source.again:
             text.close()
+
+    def _use(self, style: Style) -> None:
+        self._style, self.notes, self.decimal_comma = style, style.notes(self.name), style.decimal == ","
 
     def _whole(self, columns: list[str], words: Set[str]) -> pd.DataFrame:
         return self._parse(_Feed(self._lines()), columns, words)
@@ -65,16 +60,14 @@ class TextFile(TableFile):
 
     def expect(self, decimal_comma: bool) -> None:
         if decimal_comma and not self._style.sure and self.separator != ",":
-            self._style = Style(",", True)
-            self.notes, self.decimal_comma = self._style.notes(self.name), True
+            self._use(Style(",", True))
 
     def _lines(self) -> Iterator[tuple[bytes, int]]:
         """Blocks of lines after the header."""
-        if self._begun is None:
-            text = utf8(self._source.chunks(), self._encoding, self.name)
-            _, self._line, self._begun = read_header(text, self.separator, self.name)
-        rest, self._begun = self._begun, None
-        return blocks(rest, self.separator, len(self.columns), self.name, self._line)
+        header, self._begun = self._begun, None
+        if header is None:
+            header = read_header(utf8(self._source.chunks(), self._encoding, self.name), self.separator, self.name)
+        return blocks(header, len(self.columns), self.name)
 
     def _parse(self, file: _Feed, columns: list[str], words: Set[str], copied: Set[str] = frozenset()) -> pd.DataFrame:
         types = dict.fromkeys(words & set(columns), "object") | dict.fromkeys(copied, "string")
@@ -109,14 +102,10 @@ class TextFile(TableFile):
 
 
 class Style(NamedTuple):
-    """How numbers are written in a text file: 1234.5, 1234,5 or 1.234,5.
-
-    With commas for decimals a point can only stand between thousands, unless some
-    numbers have points for decimals, too.
-    """
+    """How numbers are written in a text file: 1234.5, 1234,5 or 1.234,5."""
 
     decimal: str = "."
-    thousands: bool = False
+    thousands: bool = False  # with decimal commas, unless some numbers have decimal points, too
     example: str = "1,5"
     sure: bool = False  # whether a number in the file tells
 
@@ -175,18 +164,6 @@ class _Feed:
 
     def __iter__(self) -> Iterator[bytes]:
         return self._slices
-
-
-def _separator(start: bytes) -> str:
-    """Find the sign between fields: it is often in the header, and as often in the next line."""
-    bare = re.sub(rb'"(?:[^"]|"")*+"', b"", start[: 1 << 20])
-    first, second = ([line for line in bare.split(b"\n", 20)[:20] if line.strip()] + [b"", b""])[:2]
-
-    def likely(sign: str) -> tuple[bool, int]:
-        count = first.count(sign.encode())
-        return count > 0 and count == second.count(sign.encode()), count
-
-    return max([",", "\t", ";", "|"], key=likely)
 
 
 def _names(header: bytes, separator: str, name: str) -> list[str]:
