@@ -422,16 +422,7 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
     @checks.available_if(_has_probabilities)
     @by_blocks
     def predict_log_proba(self, X: MatrixLike) -> Floats:
-        """Logarithms of `predict_proba`.
-
-        Parameters
-        ----------
-        X : array-like, CSR matrix or torch tensor of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray or tensor of shape (n_samples, n_classes)
-        """
+        """Logarithms of `predict_proba`, with the same parameters and shape."""
         self._check_kind(X, "predict_log_proba")
         with np.errstate(divide="ignore"):
             return kind_of(X).give(np.log(to_host(self.predict_proba(X))))

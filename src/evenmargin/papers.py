@@ -44,10 +44,10 @@ def lsgd(lam: float = 1e-4, T: int = 1_000_000, eps: float = 0.0, random_state: 
 
     Parameters
     ----------
-    lam: λ.
-    T: number of steps.
-    eps: ε; stop when a step changes w by less than this in the 1-norm (10⁻⁶ in the paper's Table 2).
-    random_state: seed of the draws.
+    lam : λ.
+    T : number of steps.
+    eps : ε; stop when a step changes w by less than this in the 1-norm (10⁻⁶ in the paper's Table 2).
+    random_state : seed of the draws.
 
     Examples
     --------
@@ -79,10 +79,10 @@ def ksgd(lam: float = 1e-4, sigma: float = 1.5, T: int = 2_000, random_state: Ra
 
     Parameters
     ----------
-    lam: λ.
-    sigma: σ of the kernel.
-    T: number of steps; 2 000 give the paper's figures.
-    random_state: seed of the draws.
+    lam : λ.
+    sigma : σ of the kernel.
+    T : number of steps; 2 000 give the paper's figures.
+    random_state : seed of the draws.
 
     Examples
     --------
@@ -126,17 +126,17 @@ def cost_sensitive_pegasos(
 
     Parameters
     ----------
-    lam: λ.
-    b: the bias, a hyperparameter.
-    T: largest number of steps.
-    X: halt when ROC-AUC on the training rows is not above that of the last check, X steps before, as in the
+    lam : λ.
+    b : the bias, a hyperparameter.
+    T : largest number of steps.
+    X : halt when ROC-AUC on the training rows is not above that of the last check, X steps before, as in the
         paper; None does not halt, and is better.
-    project: scale w back to ‖w‖ ≤ 1/√λ after each step.
-    double_count: the paper draws both classes equally often and also weights rows by 1/(2 n₊) or 1/(2 n₋), which
+    project : scale w back to ‖w‖ ≤ 1/√λ after each step.
+    double_count : the paper draws both classes equally often and also weights rows by 1/(2 n₊) or 1/(2 n₋), which
         counts the imbalance twice. True does the same.
-    kernel: None for the linear algorithm; otherwise the kernel, as in `KernelSVM`.
-    gamma: γ of the kernel.
-    random_state: seed of the draws.
+    kernel : None for the linear algorithm; otherwise the kernel, as in `KernelSVM`.
+    gamma : γ of the kernel.
+    random_state : seed of the draws.
 
     Examples
     --------
@@ -183,14 +183,14 @@ def blinex_linear(
 
     Parameters
     ----------
-    a, b: parameters of the loss; see `evenmargin.losses.Blinex`.
-    c: penalty.
-    T: number of steps.
-    m: batch size.
-    eta0, k: first learning rate and its decay, which the paper leaves open; None derives them from the data and T.
-    gamma: momentum.
-    printed_rate: η_{t+1} = η_t e^{−kt} as printed, instead of η₀ e^{−kt}.
-    random_state: seed of the batches.
+    a, b : parameters of the loss; see `evenmargin.losses.Blinex`.
+    c : penalty.
+    T : number of steps.
+    m : batch size.
+    eta0, k : first learning rate and its decay, which the paper leaves open; None derives them from the data and T.
+    gamma : momentum.
+    printed_rate : η_{t+1} = η_t e^{−kt} as printed, instead of η₀ e^{−kt}.
+    random_state : seed of the batches.
 
     Examples
     --------
@@ -222,13 +222,13 @@ def blinex_kernel(
 
     Parameters
     ----------
-    a, b: parameters of the loss; see `evenmargin.losses.Blinex`.
-    c: penalty.
-    T: number of steps.
-    kernel, gamma: the kernel and its γ, as in `KernelSVM`.
-    printed_constant: a step of the paper is scaled by c, which is not the gradient of its own objective (c times the
+    a, b : parameters of the loss; see `evenmargin.losses.Blinex`.
+    c : penalty.
+    T : number of steps.
+    kernel, gamma : the kernel and its γ, as in `KernelSVM`.
+    printed_constant : a step of the paper is scaled by c, which is not the gradient of its own objective (c times the
         number of rows would be). True does as printed.
-    random_state: seed of the draws.
+    random_state : seed of the draws.
 
     Examples
     --------
@@ -258,12 +258,12 @@ def zsvm(
 
     Parameters
     ----------
-    C: penalty.
-    gamma: γ of the kernel; 1 is the paper's value.
-    kernel: as in `KernelSVM`.
-    search: "exact", or "golden" for the paper's search, which may miss the best z.
-    M: upper end of the golden section search.
-    cv: None chooses z on the training scores, as in the paper; folds (a number or a splitter) are safer.
+    C : penalty.
+    gamma : γ of the kernel; 1 is the paper's value.
+    kernel : as in `KernelSVM`.
+    search : "exact", or "golden" for the paper's search, which may miss the best z.
+    M : upper end of the golden section search.
+    cv : None chooses z on the training scores, as in the paper; folds (a number or a splitter) are safer.
 
     Examples
     --------
@@ -288,11 +288,11 @@ def gwl_svc(
 
     Parameters
     ----------
-    C: penalty.
-    gamma_K: γ of the kernel.
-    scheme: 1 √s, 2 s, 3 s², 4 1/√s, 5 1/s, 6 1/s², 7 s·y, 8 the random control; or its name in `DensityWeights`.
-    gamma_S: γ of the densities.
-    random_state: seed of the random control.
+    C : penalty.
+    gamma_K : γ of the kernel.
+    scheme : 1 √s, 2 s, 3 s², 4 1/√s, 5 1/s, 6 1/s², 7 s·y, 8 the random control; or its name in `DensityWeights`.
+    gamma_S : γ of the densities.
+    random_state : seed of the random control.
 
     Examples
     --------
@@ -318,11 +318,11 @@ def gwl_mlp(
 
     Parameters
     ----------
-    layers: units of each layer, the output last; the paper's second is (100, 80, 40, 1).
-    scheme: as in `gwl_svc`, without 7; 2, w = s, is the paper's. None: equal weights.
-    gamma_S: γ of the densities, of standardised columns.
-    epochs: number of passes over the rows.
-    random_state: seed of the network and of the random control.
+    layers : units of each layer, the output last; the paper's second is (100, 80, 40, 1).
+    scheme : as in `gwl_svc`, without 7; 2, w = s, is the paper's. None: equal weights.
+    gamma_S : γ of the densities, of standardised columns.
+    epochs : number of passes over the rows.
+    random_state : seed of the network and of the random control.
 
     Examples
     --------

@@ -287,16 +287,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
 
     @by_blocks
     def predict_log_proba(self, X: MatrixLike) -> Array:
-        """Logarithms of `predict_proba`.
-
-        Parameters
-        ----------
-        X : DataFrame or array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
+        """Logarithms of `predict_proba`, with the same parameters and shape."""
         return np.log(self.predict_proba(X))
 
     def assess(self, X: MatrixLike) -> pd.DataFrame:

@@ -88,6 +88,7 @@ def check_onnx(exported: Proto | bytes | str | os.PathLike[str], model: BaseEsti
     Returns
     -------
     Check
+        How far labels, scores and probabilities are apart; `passed` says whether that is within the bounds.
 
     Examples
     --------

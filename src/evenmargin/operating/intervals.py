@@ -84,6 +84,7 @@ def metric_interval(
     Returns
     -------
     MetricInterval
+        The metric and both ends of its interval.
 
     Examples
     --------
@@ -141,6 +142,7 @@ def expected_cost(
     Returns
     -------
     MetricInterval
+        The cost, and the ends of its 95 % interval.
 
     Examples
     --------

@@ -107,6 +107,7 @@ def get_objective(objective: ObjectiveLike) -> Objective:
     Returns
     -------
     Objective
+        A function of the four counts, with a name.
 
     Examples
     --------

@@ -77,6 +77,7 @@ def choose_threshold(
     Returns
     -------
     Choice
+        The threshold, its value, and the counts there.
 
     Examples
     --------

@@ -73,6 +73,7 @@ def render_report(
     Returns
     -------
     str
+        The page as HTML, with style, script and pictures in it.
 
     Examples
     --------

@@ -37,13 +37,7 @@ class KernelLbfgsState(State):
 
 @dataclass(frozen=True)
 class KernelLbfgs(Solver):
-    """L-BFGS on the representer coefficients; see the module.
-
-    Parameters
-    ----------
-    memory : int, default=20
-        Pairs of steps and gradients that are kept.
-    """
+    """L-BFGS on the representer coefficients, with the parameter of `Lbfgs`; see the module."""
 
     memory: int = 20
 
