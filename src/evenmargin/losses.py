@@ -223,10 +223,11 @@ def slopes(loss: Loss, margins: ArrayLike, labels: ArrayLike) -> Floats:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from evenmargin.losses import Hinge, slopes
-    >>> slopes(Hinge(), np.array([0.0, 2.0]), np.array([1.0, 1.0]))
+    >>> from evenmargin.losses import Blinex, Hinge, slopes
+    >>> slopes(Hinge(), [0.0, 2.0], [1.0, 1.0])
     array([-1.,  0.])
+    >>> slopes(Blinex(), [0.0, 0.0], [1.0, -1.0]).round(2)  # a missed positive pulls harder
+    array([-0.58, -0.34])
     """
     return _vector(_core.loss_loops.slopes, loss, margins, labels)
 

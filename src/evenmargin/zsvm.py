@@ -256,7 +256,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
 
         Parameters
         ----------
-        X : array-like, sparse matrix or torch tensor of shape (n_samples, n_features)
+        X : as in `decision_function`
 
         Returns
         -------
