@@ -63,7 +63,7 @@ def predict(
         rows_of.finish()
     voice.note(*file.notes, *rows_of.notes([*keep, *loaded.weights]))
     seconds = time.perf_counter() - started
-    voice.facts |= {"rows": rows, "called": flagged if judge.two else None, "seconds": seconds}
+    voice.facts |= {"rows": rows, "flagged": flagged if judge.two else None, "seconds": seconds}
     share = f"{flagged:,} of {rows:,} rows are classified as {judge.positive}" if judge.two else f"{rows:,} rows"
     voice.say(f"{share}; {seconds:.1f} s.", aside=True)
     if out is not None:
