@@ -26,9 +26,35 @@ from numpy.typing import ArrayLike
 
 from ._input.scores import scores_of_two_classes
 from ._util.typing import Array, Mask
-from .metrics import TOLERANCE, Metric, MetricLike, get_metric, metric_values
+from .metrics import (
+    MCC,
+    METRICS,
+    TOLERANCE,
+    BalancedAccuracy,
+    CostMatrix,
+    FBeta,
+    GMean,
+    Metric,
+    MetricLike,
+    get_metric,
+    metric_values,
+)  # fmt: skip
 
-__all__ = ["BestThreshold", "BestZ", "MetricCurve", "best_threshold", "best_z", "metric_curve"]
+__all__ = [
+    "MCC",
+    "METRICS",
+    "BalancedAccuracy",
+    "BestThreshold",
+    "BestZ",
+    "CostMatrix",
+    "FBeta",
+    "GMean",
+    "MetricCurve",
+    "best_threshold",
+    "best_z",
+    "get_metric",
+    "metric_curve",
+]  # fmt: skip
 
 _PLACES = ("upper", "middle", "lower")
 _LARGEST = float(np.finfo(np.float64).max)
