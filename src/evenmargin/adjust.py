@@ -38,22 +38,11 @@ from .metrics import (
     MetricLike,
     get_metric,
     metric_values,
-)  # fmt: skip
+)
 
 __all__ = [
-    "MCC",
-    "METRICS",
-    "BalancedAccuracy",
-    "BestThreshold",
-    "BestZ",
-    "CostMatrix",
-    "FBeta",
-    "GMean",
-    "MetricCurve",
-    "best_threshold",
-    "best_z",
-    "get_metric",
-    "metric_curve",
+    "MCC", "METRICS", "BalancedAccuracy", "BestThreshold", "BestZ", "CostMatrix", "FBeta", "GMean", "MetricCurve",
+    "best_threshold", "best_z", "get_metric", "metric_curve",
 ]  # fmt: skip
 
 _PLACES = ("upper", "middle", "lower")
