@@ -38,10 +38,13 @@ def test_slope_is_the_derivative(loss, label, margin):
 
 @pytest.mark.parametrize("label", [-1.0, 1.0])
 @pytest.mark.parametrize("loss", [loss for loss in ALL if hasattr(loss, "curvature")], ids=repr)
-@pytest.mark.parametrize("margin", [m for m in MARGINS if m != 1.0])
+@pytest.mark.parametrize("margin", MARGINS)
 def test_curvature_is_the_second_derivative(loss, label, margin):
     step = 1e-6
-    difference = (loss.slope(margin + step, label) - loss.slope(margin - step, label)) / (2 * step)
+    below, here, above = (loss.slope(margin + turn * step, label) for turn in (-1, 0, 1))
+    if abs((above - here) - (here - below)) > 0.5 * step:
+        pytest.skip("the slope bends here")
+    difference = (above - below) / (2 * step)
     assert_allclose(loss.curvature(margin, label), difference, rtol=2e-6, atol=1e-9)
 
 
@@ -88,7 +91,7 @@ def test_blinex_pulls_a_positive_row_harder_unless_it_saturates(a, b, ratio):
     assert loss.slope(0.0, 1.0) / loss.slope(0.0, -1.0) == pytest.approx(ratio, abs=0.01)
 
 
-@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), Log()], ids=repr)
+@pytest.mark.parametrize("loss", [loss for loss in ALL if hasattr(loss, "conjugate")], ids=repr)
 @pytest.mark.parametrize("dual", [0.0, 0.01, 0.3, 0.5, 0.99, 1.0])
 def test_conjugate_is_the_supremum(loss, dual):
     margins = np.linspace(-30, 30, 600_001)

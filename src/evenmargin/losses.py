@@ -185,10 +185,10 @@ def get_loss(loss: Any) -> Any:
     >>> from evenmargin.losses import get_loss
     >>> get_loss("log")
     Log()
-    >>> get_loss("huber")
+    >>> get_loss("huber")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    ValueError: loss='huber' is unknown; choose one of 'blinex', 'hinge', 'log', 'squared_hinge', or give a loss object.
+    ValueError: loss='huber' is unknown; choose one of 'blinex', 'hinge', ..., or give a loss object.
     """
     if loss == "log_loss":  # scikit-learn's name
         return Log()

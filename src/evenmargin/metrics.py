@@ -76,6 +76,9 @@ class GMean:
     0.854
     """
 
+    def __str__(self) -> str:
+        return "G-mean"
+
     def __call__(self, tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
         return np.sqrt(_class_recall(tp, fn) * _class_recall(tn, fp))
 
@@ -90,6 +93,9 @@ class BalancedAccuracy:
     >>> float(BalancedAccuracy()(tp=9, fn=3, fp=25, tn=75))
     0.75
     """
+
+    def __str__(self) -> str:
+        return "balanced accuracy"
 
     def __call__(self, tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
         return np.asarray(0.5 * (_class_recall(tp, fn) + _class_recall(tn, fp)))
@@ -112,6 +118,9 @@ class FBeta:
         if not isinstance(self.beta, Real) or not 0 < float(self.beta) < 1e100:
             raise ValueError(f"FBeta: beta={self.beta!r} must be a number above 0.")
 
+    def __str__(self) -> str:
+        return f"F{self.beta:g}"
+
     def __call__(self, tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
         square = float(self.beta) ** 2
         hits = (1.0 + square) * np.asarray(tp)
@@ -128,6 +137,9 @@ class MCC:
     >>> float(MCC()(tp=9, fn=1, fp=19, tn=81).round(3))
     0.469
     """
+
+    def __str__(self) -> str:
+        return "Matthews correlation"
 
     def __call__(self, tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
         # Of roots, and not the root of a product, which could overflow.
@@ -161,6 +173,11 @@ class CostMatrix:
         if costs.shape != (2, 2) or not np.isfinite(costs).all():
             raise ValueError(f"A cost matrix must hold 2 × 2 finite numbers, [[tn, fp], [fn, tp]], not {self.costs!r}.")
         object.__setattr__(self, "costs", tuple(map(tuple, costs.tolist())))
+
+    def __str__(self) -> str:
+        (tn, fp), (fn, tp) = self.costs
+        more = "".join(f", {name} = {cost:g}" for name, cost in (("tp", tp), ("tn", tn)) if cost)
+        return f"cost with fn = {fn:g}, fp = {fp:g}{more}"
 
     def __call__(self, tp: Array, fn: Array, fp: Array, tn: Array) -> Array:
         (of_tn, of_fp), (of_fn, of_tp) = self.costs

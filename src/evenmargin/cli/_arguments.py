@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ..metrics import METRICS
 from ..operating import get_objective
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -27,7 +28,7 @@ def parse_objective(text: str) -> str | dict[str, float]:
         get_objective(objective)
     except ValueError:
         raise ValueError(
-            f"--objective {text} is unknown: choose gmean, balanced-accuracy, f1, mcc, cost:fn=100,fp=1, "
+            f"--objective {text} is unknown: choose {', '.join(METRICS).replace('_', '-')}, cost:fn=100,fp=1, "
             "recall>=0.95, recall>=0.95@0.9 (with 90 % confidence) or precision>=0.9."
         ) from None
     return objective

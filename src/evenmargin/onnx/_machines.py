@@ -81,7 +81,10 @@ def kernel_values(g: Graph, kernel: Kernel, rows: str, others: MatrixLike) -> st
         return g("Tanh", g("Add", products, float(kernel.coef0)))
     if isinstance(kernel, kernels.Linear):
         return products
-    raise ValueError(f"{kernel!r} cannot be exported to ONNX: use one of evenmargin's own kernels.")
+    raise ValueError(
+        f"{kernel!r} cannot be exported to ONNX: use the kernel 'rbf', 'laplacian', 'exponential', 'linear', 'poly' or "
+        "'sigmoid'."
+    )
 
 
 def _scaled(g: Graph, kernel: Kernel, rows: str | Floats, centre: Array | None, width: int) -> str:

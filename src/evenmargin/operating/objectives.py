@@ -128,24 +128,17 @@ def get_objective(objective: ObjectiveLike) -> Objective:
         if isinstance(objective, list | tuple | np.ndarray):
             raise ValueError(f"objective: {error}") from None
         raise ValueError(
-            f"objective={objective!r} is unknown; choose 'gmean', 'balanced_accuracy', 'f1', 'mcc', costs such as "
+            f"objective={objective!r} is unknown; choose {', '.join(map(repr, metrics.METRICS))}, costs such as "
             "{'fn': 100, 'fp': 1}, a floor such as {'recall': 0.95} or {'precision': 0.9}, "
             "or a function of (tp, fn, fp, tn)."
         ) from None
     return Objective(_in_words(metric), metric)
 
 
-_WORDS = {metrics.GMean: "G-mean", metrics.BalancedAccuracy: "balanced accuracy", metrics.MCC: "Matthews correlation"}
-
-
 def _in_words(metric: Metric) -> str:
-    if isinstance(metric, metrics.FBeta):
-        return f"F{metric.beta:g}"
-    if isinstance(metric, CostMatrix):
-        (tn, fp), (fn, tp) = metric.costs
-        more = "".join(f", {name} = {cost:g}" for name, cost in (("tp", tp), ("tn", tn)) if cost)
-        return f"cost with fn = {fn:g}, fp = {fp:g}{more}"
-    return _WORDS.get(type(metric)) or str(getattr(metric, "__name__", type(metric).__name__))
+    if any("__str__" in vars(kind) for kind in type(metric).__mro__[:-1]):
+        return str(metric)
+    return str(getattr(metric, "__name__", type(metric).__name__))
 
 
 def _cost_matrix(costs: dict[str, float]) -> CostMatrix:

@@ -24,7 +24,6 @@ from .._device import arrays
 from .._util.threads import Workers
 from .._util.typing import Array, Floats, Index, MatrixLike
 from ..kernels import (
-    RBF,
     Exponential,
     Function,
     Kernel,
@@ -36,6 +35,7 @@ from ..kernels import (
     prepared,
     reach,
 )
+from ..kernels.kernels import Euclidean
 
 __all__ = ["CachedGram", "Entries", "Gram", "StreamedGram", "WholeGram", "hold"]
 
@@ -120,7 +120,7 @@ class Gram(ABC):
         """The scale that errors of float32 kernel values are proportional to."""
         if isinstance(self.kernel, Exponential):
             return _ROUNDING**-0.5  # the root of a distance that is rounded
-        if not isinstance(self.kernel, RBF):
+        if not isinstance(self.kernel, Euclidean):
             return float(np.abs(self.diagonal).max())
         some = self.X[:: max(1, self.n // 2000)]
         return 1.0 + 2.0 * reach(self.kernel, some, self.centre, np.mean)
