@@ -248,7 +248,7 @@ def test_a_small_budget_is_kept_on_small_data():
 
 def test_stopping_is_for_stochastic_solvers():
     assert LinearSVM(stopping="auc", random_state=0).fit(X, Y).solver_ == "pegasos"
-    with pytest.raises(ValueError, match="'newton' stops by its gap"):
+    with pytest.raises(ValueError, match="with 'newton' use None"):
         LinearSVM(stopping="auc", solver="newton").fit(X, Y)
 
 

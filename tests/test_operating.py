@@ -128,7 +128,7 @@ def test_a_bad_objective_gets_one_sentence(objective, message):
         (([1.0, 2.0], [0, 1], "gmean", [1.0, 0.0]), "positive must hold rows of both classes"),
         (([1.0, 2.0], [0, 1], "gmean", [1.0, -1.0]), "sample_weight must not be below 0"),
         (([1.0, 2.0], [0, 1], lambda tp, fn, fp, tn: 1.0), "one number for each element"),
-        (([1.0, 2.0, 3.0], [0, 1, 1], lambda tp, fn, fp, tn: tp * math.nan), "so that none is best"),
+        (([1.0, 2.0, 3.0], [0, 1, 1], lambda tp, fn, fp, tn: tp * math.nan), "so there is no best one"),
         ((["a", "b"], [0, 1]), "scores must be an array of numbers"),
     ],
 )

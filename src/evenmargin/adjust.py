@@ -327,7 +327,7 @@ def _sweep(
     values = metric_values(metric, (tp, fn, fp, tn))
     values = np.where(np.isnan(values), -np.inf, values)
     if np.isneginf(values).all():
-        raise ValueError("metric is NaN or −inf for every choice, so that none is best.")
+        raise ValueError("metric is NaN or −inf for every choice, so there is no best one: check the metric.")
     return _Steps(ends[last], values, start)
 
 

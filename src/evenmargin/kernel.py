@@ -257,7 +257,7 @@ class KernelSVM(Machine[KernelTraining]):
 
     def _score_parts(self, X: MatrixLike) -> tuple[Floats, Floats]:
         if self.classes_.size > 2:
-            raise ValueError(f"The score can be split for two classes, and these are {self.classes_.size}.")
+            raise ValueError(f"The score can be split for two classes only, not for {self.classes_.size}.")
         beta = to_host(self.dual_coef_)[0]
         X, _ = self._enter(X)
         parts = _finite(self._kernel_sums(X, np.column_stack([np.maximum(beta, 0), np.minimum(beta, 0)])), X)

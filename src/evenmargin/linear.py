@@ -220,8 +220,8 @@ class LinearSVM(Machine[Training]):
     def _score_parts(self, X: MatrixLike) -> tuple[Floats, Floats]:
         if self.positive_coef_ is None:
             raise ValueError(
-                f"This LinearSVM has no dual to split (two classes and an exact solver have one; this is "
-                f"{self.solver_!r} with {self.classes_.size} classes): use method='threshold', or another solver."
+                f"This LinearSVM has no dual to split, which takes two classes and an exact solver (it used "
+                f"{self.solver_!r} on {self.classes_.size} classes): use method='threshold', or another solver."
             )
         X, _ = self._enter(X)
         positive = np.asarray(X @ self.positive_coef_.astype(X.dtype, copy=False))
@@ -234,7 +234,7 @@ class LinearSVM(Machine[Training]):
         if self.density is not None:
             raise ValueError("density needs all rows at once: use fit, or give the weights as sample_weight.")
         if is_dask(X):
-            raise ValueError("partial_fit takes a batch that is in memory: give dask collections to fit.")
+            raise ValueError("partial_fit takes a batch that is in memory: for dask collections use fit.")
         before = getattr(self, "_progress", None)
         X, y, weight, seen = checks.validate_training(self, X, y, sample_weight, reset=before is None)
         known = self._known_classes(classes)

@@ -293,7 +293,7 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
         keep = np.flatnonzero(values > max(least, 0.0))[::-1]
         if keep.size == 0:
             raise ValueError(
-                f"kernel={self.kernel!r} has no positive eigenvalue on the landmarks: choose other parameters of it, "
+                f"kernel={self.kernel!r} has no positive eigenvalue on the landmarks: choose other parameters for it, "
                 "or a kernel that is positive definite."
             )
         return np.ascontiguousarray((vectors[:, keep] / np.sqrt(values[keep])).T)

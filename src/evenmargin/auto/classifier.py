@@ -433,7 +433,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         if missed:
             of = "" if self.classes_.size == 2 else f" for class {', '.join(missed)}"
             warnings.warn(
-                f"No threshold reaches a {objective}{of} on rows that were not trained on: the nearest one is taken.",
+                f"No threshold reaches a {objective}{of} on rows held out of training: the nearest one is used.",
                 UserWarning,
                 stacklevel=stacklevel,
             )
@@ -449,7 +449,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         if self.classes_.size == 2:
             ((self.estimates_, self.operating_curve_),) = zip(estimates.values(), curves.values(), strict=True)
         left_out = self.encoder_.left_out_[:5]
-        without = f" (without two values: {', '.join(left_out)})" if left_out else ""
+        without = f" (left out, as they never vary: {', '.join(left_out)})" if left_out else ""
         lines = self._fitted.describe(f"{self.n_features_in_}, as {len(self.encoder_.names_)} numbers{without}")
         for detector in self.detectors_:
             lines += detector.describe(self.objective_, estimates[detector.label])

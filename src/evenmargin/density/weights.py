@@ -180,7 +180,7 @@ class DensityWeights(Portable):
         if gone:
             warnings.warn(
                 f"scheme='same_class': at every row of class {', '.join(map(repr, gone))} other classes are denser "
-                "than its own, so that all its weights are 0; choose a larger gamma or another scheme.",
+                "than its own, so all its weights are 0; choose a larger gamma or another scheme.",
                 UserWarning,
                 stacklevel=3,
             )

@@ -193,7 +193,7 @@ class DecisionCurveDisplay(ProbabilityDisplay):
     _subject = "the decision curve"
     _options = {
         "thresholds": Option(
-            None, "array-like", "From 0 to below 1; as far as the positive class is predicted if None."
+            None, "array-like", "From 0 to below 1; if None, up to where few positives remain above."
         ),
     }  # fmt: skip
 

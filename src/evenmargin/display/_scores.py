@@ -71,7 +71,7 @@ class BoundaryDistanceDisplay(ScoreDisplay):
     _is_curve, _name_text = False, "Below the bars."
     _scores = {
         "before": Option(REQUIRED, ROWS, "Scores with the boundary at 0, above it for the positive class."),
-        "after": Option(REQUIRED, ROWS, "Such scores after the adjustment."),
+        "after": Option(REQUIRED, ROWS, "The same scores after the adjustment."),
     }
     _asked = {
         "geometric": Option(
@@ -232,7 +232,7 @@ class ScoreHistogramDisplay(ScoreDisplay):
         "thresholds": Option(
             None, "'own', None, float, list of floats or dict",
             "Lines to draw; a dict gives their names. 'own' is the threshold of the estimator\nand, for a "
-            "ZAdjustedClassifier that chose one, that of its machine before.", "own",
+            "ZAdjustedClassifier that chose one, also that before the adjustment.", "own",
         ),
     }  # fmt: skip
 

@@ -72,7 +72,7 @@ def save(
     known = names_of(trusted)
     if isinstance(model, type) or not hasattr(model, "get_params"):
         what = f"the class {model.__name__}" if isinstance(model, type) else f"a {full_name(type(model))}"
-        raise ModelFileError(f"save takes an estimator, such as LinearSVM().fit(X, y), and this is {what}.")
+        raise ModelFileError(f"save takes an estimator, such as LinearSVM().fit(X, y), not {what}.")
     check_place(path)
     return replace_file(path, _packed(model, written_manifest(model, notes), known))
 

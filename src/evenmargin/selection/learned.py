@@ -206,11 +206,11 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         name = weight_name(self.estimator)
         if name is None:
             raise ValueError(
-                f"{type(self.estimator).__name__} takes no sample_weight in fit, so that there are no weights to "
+                f"{type(self.estimator).__name__} takes no sample_weight in fit, so there are no weights to "
                 "learn: choose an estimator that does."
             )
         if self.cv is not None and not self.refit:
-            raise ValueError("With cv there is a fit for each fold, and no single one to keep: use refit=True.")
+            raise ValueError("With cv there is a fit for each fold and no single one to keep: use refit=True.")
         refuse_dask(X)
         X, y = indexable(X, self._target(y))
         weight = check_weights(sample_weight, y.size)

@@ -74,7 +74,7 @@ def pegasos_grid(
         if waits.size < 2:
             raise ValueError(
                 f"ROC-AUC improved {waits.size} times in {T} steps, too seldom to tell how long to wait: "
-                "scale the features, raise T, or give every."
+                "scale the features, raise T, or set every."
             )
         steps = waiting_time(waits).integers()
     else:
