@@ -64,7 +64,7 @@ class Classifier(ClassifierMixin):
     """scikit-learn's mixin, with a score that takes tensors and dask collections."""
 
     def score(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> float:
-        """The share of rows whose class is predicted, counted by weight.
+        """The share of rows that are classified correctly, by weight.
 
         Parameters
         ----------

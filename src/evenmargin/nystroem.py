@@ -137,7 +137,7 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
         Parameters
         ----------
         X : array-like, CSR matrix, tensor, dask array or dask frame of shape (n_samples, n_features)
-            Of dask collections only landmarks are moved. They are drawn with the same
+            For dask collections only landmarks are moved. They are drawn with the same
             probabilities from other random numbers, which depend on the partitions.
         y : array-like of shape (n_samples,), default=None
             Classes. Ignored if `stratify` is None.

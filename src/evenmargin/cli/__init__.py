@@ -158,7 +158,7 @@ def compare(
     only: Annotated[list[str] | None, Option(help="A classifier to compare with. May be repeated.")] = None,
     out: Annotated[Path | None, Option(help="File for the results: .csv, .tsv or .parquet.")] = None,
 ) -> None:
-    """Cross-validate the classifiers that are installed here on the same folds of a table."""
+    """Cross-validate this and other installed classifiers on the same folds of a table."""
 
 
 @_command("._info")

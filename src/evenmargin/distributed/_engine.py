@@ -34,7 +34,7 @@ _LOOK = 1.0  # seconds between two looks at the cluster
 
 
 class ClusterLost(RuntimeError):
-    """No worker is left that makes progress, or no scheduler. The machine holds what the fit had reached."""
+    """No worker is left that makes progress, or no scheduler. The machine keeps what the fit had reached."""
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,8 @@ def save(
     path : path-like
         Usually with the suffix .skops.
     notes : dict or None, default=None
-        Travels along; see `read_manifest`. It comes back as JSON has it: tuples as
-        lists, keys as strings.
+        Stored with the model; see `read_manifest`. They come back as JSON has them:
+        tuples as lists, keys as strings.
     trusted : iterable of str, types or functions, default=()
         Classes and functions from elsewhere that the model holds, or their full names.
         `load` needs them too.

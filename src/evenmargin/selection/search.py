@@ -75,7 +75,7 @@ class SharedGridSearch(FramesTravel, GridSearchCV):  # type: ignore[misc]  # sci
     shares_work_ : bool
         Whether all fits of the search came from shared work.
     n_shared_ : int
-        How many of them did.
+        How many fits came from shared work.
     best_index_, best_params_, best_score_, best_estimator_, scorer_, n_splits_, refit_time_, multimetric_, \
 classes_, n_features_in_, feature_names_in_
         As in GridSearchCV.
@@ -134,8 +134,8 @@ classes_, n_features_in_, feature_names_in_
             `groups` goes to the splitter, all else to the estimator's `fit`:
             `sample_weight`, or `kernelsvm__sample_weight` in a pipeline. As in
             GridSearchCV of scikit-learn 1.9 and later, `sample_weight` goes to
-            scorers that take it, too. With metadata routing enabled, all go
-            where they are asked for.
+            scorers that take it, too. With metadata routing enabled, all go where they
+            are requested.
 
         Returns
         -------
