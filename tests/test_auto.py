@@ -555,7 +555,7 @@ def test_few_rows_of_a_class_are_named():
 
 
 def test_a_budget_too_small_for_one_fit_gives_the_default_model_and_says_so(rows):
-    with pytest.warns(UserWarning, match="was too short: only the view 'standard' was used"):
+    with pytest.warns(UserWarning, match="was too short: this is the default model, with only the view 'standard'"):
         model = EvenMarginClassifier(time_budget=1e-6).fit(*rows)
     assert [member.name for member in model.detectors_[0].committee.members] == ["standard"]
     assert model.cv_results_.empty

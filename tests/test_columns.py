@@ -72,7 +72,7 @@ def test_the_rarer_label_is_looked_for():
     ready = prepare(table(), "fraud")
     assert (ready.schema.positive, ready.schema.others, ready.positive) == ("yes", ("no",), "yes")
     assert ready.y.tolist() == FRAUD.tolist()
-    assert f"The class to find is 'yes' of 'fraud', the rarer one: {(FRAUD == 'yes').sum()} of 200 rows." in ready.notes
+    assert f"The class to find is 'yes' in 'fraud', the rarer one: {(FRAUD == 'yes').sum()} of 200 rows." in ready.notes
 
 
 def test_labels_keep_the_type_of_the_file():
@@ -159,7 +159,7 @@ def test_a_label_that_is_not_there_is_refused_with_those_that_are():
 def test_of_two_as_frequent_labels_the_later_is_looked_for_with_a_word():
     ready = prepare(table().assign(fraud=np.resize(["a", "b"], N)), "fraud")
     assert ready.positive == "b"
-    assert "The class to find is 'b' of 'fraud'; for 'a', which is as frequent, give --positive a." in ready.notes
+    assert "The class to find is 'b' in 'fraud'; for 'a', which is as frequent, give --positive a." in ready.notes
 
 
 def test_halves_are_labels_too():

@@ -297,7 +297,7 @@ def test_a_stream_refuses_other_classes_and_stays_as_it_was():
         svm.partial_fit(X, Y, classes=[0, 1])
     assert not hasattr(svm, "coef_")
     svm.partial_fit(X, Y, classes=[-1, 1])
-    with pytest.raises(ValueError, match="not those of the calls before"):
+    with pytest.raises(ValueError, match="differ from those of earlier calls"):
         svm.partial_fit(X, Y, classes=[-1, 1, 2])
 
 

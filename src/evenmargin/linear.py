@@ -214,7 +214,7 @@ class LinearSVM(Machine[Training]):
         with np.errstate(over="ignore", invalid="ignore"):
             scores = np.asarray(X @ self.coef_.T) + self.intercept_
         if np.isnan(scores).any():
-            raise ValueError(f"X has values up to {abs(X).max():.1e}, so large that a score overflows {X.dtype}.")
+            raise ValueError(f"X has values up to {abs(X).max():.1e}, so large that a score overflows: scale X first.")
         return scores
 
     def _score_parts(self, X: MatrixLike) -> tuple[Floats, Floats]:
@@ -331,7 +331,7 @@ class LinearSVM(Machine[Training]):
         """The classes of a stream, as given in its first call."""
         if hasattr(self, "_progress"):
             if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-                raise ValueError(f"classes={classes} are not those of the calls before, {self.classes_.tolist()}.")
+                raise ValueError(f"classes={classes} differ from those of earlier calls, {self.classes_.tolist()}.")
             return self.classes_
         if classes is None:
             raise ValueError("classes must be given in the first call of partial_fit: all classes of the stream.")

@@ -450,7 +450,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
             ((self.estimates_, self.operating_curve_),) = zip(estimates.values(), curves.values(), strict=True)
         left_out = self.encoder_.left_out_[:5]
         without = f" (left out, as they never vary: {', '.join(left_out)})" if left_out else ""
-        lines = self._fitted.describe(f"{self.n_features_in_}, as {len(self.encoder_.names_)} numbers{without}")
+        lines = self._fitted.describe(f"{self.n_features_in_}, encoded as {len(self.encoder_.names_)} numbers{without}")
         for detector in self.detectors_:
             lines += detector.describe(self.objective_, estimates[detector.label])
         self.summary_ = Summary(lines)

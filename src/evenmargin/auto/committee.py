@@ -71,7 +71,7 @@ def assemble(
     """Screen, cross-fit and average; see the module. `rows_of` gives the rows as a view shows them."""
     committee, specs = Committee(), VIEWS
     if plan.late(1.0):
-        committee.shortened = f"only the view {specs[0].name!r} was used, with its default setting"
+        committee.shortened = f"this is the default model, with only the view {specs[0].name!r}"
         plan = replace(plan, screen=0, folds=min(plan.folds, 3), repeats=1, rows=1000, exact=rows.positive.size)
         specs = specs[:1]
     chosen = {spec.name: spec.usual for spec in specs}

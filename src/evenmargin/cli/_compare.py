@@ -172,7 +172,7 @@ def _chosen(only: list[str]) -> list[Peer]:
 def _folds(voice: Voice, y: Mask, folds: int) -> int:
     least = int(min(y.sum(), (~y).sum()))
     if least < 4:
-        raise InputError(f"The rarer class has {least} rows: a comparison needs at least four, preferably forty.")
+        raise InputError(f"The rarer class has only {least} rows: a comparison needs at least four, preferably forty.")
     if least < 2 * folds:
         voice.note(f"The rarer class has only {least} rows, so {least // 2} folds are used.")
     return min(folds, least // 2)

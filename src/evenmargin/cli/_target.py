@@ -104,11 +104,11 @@ def _rarer(counts: dict[str, int], name: str, notes: list[str]) -> str:
     total = sum(counts.values())
     if counts[first] == counts[last]:
         notes.append(
-            f"The class to find is {last!r} of {name!r}; for {first!r}, which is as frequent, give --positive {first}."
+            f"The class to find is {last!r} in {name!r}; for {first!r}, which is as frequent, give --positive {first}."
         )
         return last
     rare = last if is_minority(counts[last], counts[first]) else first
-    notes.append(f"The class to find is {rare!r} of {name!r}, the rarer one: {counts[rare]:,} of {total:,} rows.")
+    notes.append(f"The class to find is {rare!r} in {name!r}, the rarer one: {counts[rare]:,} of {total:,} rows.")
     return rare
 
 

@@ -1,4 +1,4 @@
-"""The report for people: one HTML file about a model that opens from disk and loads nothing."""
+"""A report on a model for people to read: one HTML file that opens from disk and loads nothing else."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def _typical(evidence: Evidence, j: int) -> str:
     if evidence.table.kinds[j] == "number":
         numbers = evidence.table.numbers(j, evidence.index[:100_000])
         low, middle, high = np.nanquantile(numbers, [0.0, 0.5, 1.0])
-        return f"{value(low)} to {value(high)}, half up to {value(middle)}"
+        return f"{value(low)} to {value(high)}, median {value(middle)}"
     if evidence.table.kinds[j] == "date":
         return f"{value(known.min())} to {value(known.max())}"
     often = known.astype(str).value_counts()

@@ -1,4 +1,4 @@
-"""Sample weights that are searched for: fit with many, keep the best on other rows, perturb it, go on.
+"""Search for sample weights: fit with many, keep the best on other rows, perturb them, and repeat.
 
 From the best weights w so far come
 
