@@ -244,7 +244,7 @@ def test_a_scorer_that_takes_no_weights_is_told_of():
     def plain(estimator, X, y):
         return estimator.score(X, y)
 
-    with pytest.warns(UserWarning, match="takes no weights"):
+    with pytest.warns(UserWarning, match="but not by scoring"):
         SharedGridSearch(KernelSVM(), {"C": CS}, scoring=plain).fit(X, Y, sample_weight=WEIGHTS)
 
 

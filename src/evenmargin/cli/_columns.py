@@ -29,7 +29,7 @@ from .._util.typing import Mask
 from ._reading import InputError
 from ._target import Answer, as_labels, recognised
 
-AS_ASKED = "as asked"  # why a column was left out, if the user said so
+AS_ASKED = "dropped"  # why a column was left out, if the user said so
 _TELLING = 20  # values of a column that may give the class away between them
 _JUDGED = 10  # values from which a column can be mostly something else
 _EXAMPLES = 100  # words of a column that are counted one by one
