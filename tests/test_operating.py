@@ -348,7 +348,7 @@ def test_a_long_curve_is_thinned_and_keeps_both_ends_fine():
     assert (curve.flagged.iloc[0], curve.flagged.iloc[-1]) == (1.0, 0.0)
     assert np.abs(np.diff(curve.recall)).max() < 0.03
     assert ((curve.fp > 0) & (curve.fp < 20)).sum() > 10
-    with pytest.raises(ValueError, match="max_points=1 must be a number of thresholds"):
+    with pytest.raises(ValueError, match="max_points=1 must be a number of at least 10"):
         operating_curve(scores, positive, max_points=1)
 
 
