@@ -147,7 +147,7 @@ def test_sparse_rows_become_dense(monkeypatch):
 
 
 def test_rows_do_not_become_arrays_in_silence():
-    with pytest.raises(TypeError, match=r"must ask for host\(\)"):
+    with pytest.raises(TypeError, match=r"must call host\(\)"):
         np.asarray(up(table()))
 
 

@@ -143,14 +143,14 @@ class Elsewhere:
 def test_arrays_of_other_libraries_are_refused_in_one_sentence(machine, kind):
     X, y = imbalanced(30, 2)
     fitted = machine.fit(X, y)
-    with pytest.raises(TypeError, match=r"Elsewhere; arrays are NumPy's or torch tensors: torch\.from_dlpack"):
+    with pytest.raises(TypeError, match=r"Elsewhere, which is not supported: .* torch\.from_dlpack"):
         fitted.fit(Elsewhere(kind), [0, 1, 1])
-    with pytest.raises(TypeError, match="torch tensors"):
+    with pytest.raises(TypeError, match="torch tensor"):
         fitted.predict(Elsewhere(kind))
 
 
 def test_without_dispatch_arrays_on_a_gpu_of_other_libraries_are_refused_too():
-    with pytest.raises(TypeError, match="torch tensors"):
+    with pytest.raises(TypeError, match="torch tensor"):
         KernelSVM().fit(Elsewhere("cupy"), [0, 1, 1])
 
 

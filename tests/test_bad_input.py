@@ -220,7 +220,7 @@ WEIGHTS = [
     (1.0 - Y, "one class only.*weight 0"),
 ]
 SET_ASIDE = [
-    ((X, 0 * Y), "stopping: .* must hold both classes"),
+    ((X, 0 * Y), "stopping: .* must include both classes"),
     ((X[:, :2], Y), "2 features"),
     ((with_cell(NAN), Y), "NaN"),
     *[((rows, labels), "stopping|inconsistent") for rows, labels in [(X, Y[:5]), (X[:20], Y)]],

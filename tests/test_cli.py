@@ -531,7 +531,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(shop, tmp_pat
 def test_a_folder_that_is_not_ours_to_write_to_is_refused_before_the_work(shop, tmp_path, monkeypatch):
     monkeypatch.setattr("evenmargin._util.files.os.access", lambda *_: False)  # root may write everywhere
     said = refused("fit", shop / "payments.csv", "--target", "fraud", "--model", tmp_path / "m.skops")
-    assert "not yours to write to" in said
+    assert "you may not write to the folder" in said
 
 
 DAMAGE = {

@@ -72,7 +72,7 @@ def test_the_rarer_label_is_looked_for():
     ready = prepare(table(), "fraud")
     assert (ready.schema.positive, ready.schema.others, ready.positive) == ("yes", ("no",), "yes")
     assert ready.y.tolist() == FRAUD.tolist()
-    assert f"The class to find is 'yes' of 'fraud', the rarer one: {(FRAUD == 'yes').sum()} of 200 rows." in ready.notes
+    assert f"The class to find is 'yes' in 'fraud', the rarer one: {(FRAUD == 'yes').sum()} of 200 rows." in ready.notes
 
 
 def test_labels_keep_the_type_of_the_file():
@@ -153,13 +153,13 @@ def test_the_frequent_label_can_be_looked_for():
 
 def test_a_label_that_is_not_there_is_refused_with_those_that_are():
     sentence = refusal(prepare, table(), "fraud", "Yes")
-    assert "'Yes' is not a value of the target 'fraud' (did you mean 'yes'?): it has 'no' (" in sentence
+    assert "'Yes' is not a value of the target 'fraud' (did you mean 'yes'?), which has 'no' (" in sentence
 
 
 def test_of_two_as_frequent_labels_the_later_is_looked_for_with_a_word():
     ready = prepare(table().assign(fraud=np.resize(["a", "b"], N)), "fraud")
     assert ready.positive == "b"
-    assert "The class to find is 'b' of 'fraud'; for 'a', which is as frequent, give --positive a." in ready.notes
+    assert "The class to find is 'b' in 'fraud'; for 'a', which is as frequent, give --positive a." in ready.notes
 
 
 def test_halves_are_labels_too():
@@ -483,8 +483,8 @@ def test_another_column_of_the_same_name_is_refused():
     schema = prepare(MIXED, "fraud").schema
     sentence = refusal(match, MIXED.assign(amount="abc"), schema)
     assert sentence == (
-        "Column 'amount' held numbers when the model was fitted, and now mostly something else, such as 'abc': is it "
-        "another column?"
+        "Column 'amount' held numbers when the model was fitted, but now mostly other values, such as 'abc': is it a "
+        "different column?"
     )
     assert "held dates" in refusal(match, MIXED.assign(day=3.5), schema)
     assert "now lists or bytes" in refusal(match, MIXED.assign(day=[[1]] * N), schema)
@@ -576,7 +576,7 @@ def test_labels_of_one_against_the_rest_come_back():
 
 def test_labels_that_the_model_does_not_know_are_refused():
     schema = prepare(table(), "fraud").schema
-    assert "has 'maybe', and the model knows 'yes' and 'no'" in refusal(
+    assert "has 'maybe', but the model knows only 'yes' and 'no'" in refusal(
         labels, pd.DataFrame({"fraud": ["yes", "maybe"]}), schema
     )
     assert "did you mean 'Fraud'" in refusal(labels, pd.DataFrame({"Fraud": ["yes"]}), schema)

@@ -79,7 +79,7 @@ def test_a_name_with_a_slip_gets_the_near_ones():
 
 
 def test_a_name_like_no_other_gets_them_all():
-    with pytest.raises(ValueError, match=r"no data set 'zzz': there are mnist, ijcnn1, .*sick_euthyroid_full\.$"):
+    with pytest.raises(ValueError, match=r"no data set 'zzz': choose from mnist, ijcnn1, .*sick_euthyroid_full\.$"):
         datasets.load("zzz")
 
 

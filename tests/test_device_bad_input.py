@@ -43,7 +43,7 @@ def test_a_device_that_is_no_name_is_refused():
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_no_cuda_is_said_in_one_sentence():
     X, y = table()
-    with pytest.raises(ValueError, match="device='cuda:0', but PyTorch finds no CUDA device here: for the CPU set"):
+    with pytest.raises(ValueError, match="device='cuda:0', but PyTorch finds no CUDA device here: use device=None"):
         KernelSVM(device="cuda:0").fit(X, y)
 
 

@@ -216,7 +216,7 @@ def test_no_gpu_is_one_sentence():
 
     if torch.cuda.is_available():
         pytest.skip("there is one here")
-    with pytest.raises(ValueError, match="finds no CUDA device here: for the CPU set device=None"):
+    with pytest.raises(ValueError, match="finds no CUDA device here: use device=None"):
         DensityWeights(device="cuda").fit(X)
 
 

@@ -402,7 +402,7 @@ def test_partial_fit_goes_on_from_a_fit_on_dask(rows):
 
 def test_partial_fit_says_that_a_batch_is_in_memory(rows):
     X, y, _ = rows
-    with pytest.raises(ValueError, match="partial_fit takes a batch that is in memory: give dask collections to fit"):
+    with pytest.raises(ValueError, match="partial_fit takes a batch that is in memory: for dask collections use fit"):
         LinearSVM().partial_fit(*chunked(X, y), classes=[-1, 1])
 
 

@@ -171,7 +171,7 @@ def test_a_model_of_a_sample_says_of_how_many_rows_it_learned(large):
     y = np.where(x[:, 0] + 0.3 * x[:, 1] > 1.8, "rare", "usual")
     cut = da.from_array(x, chunks=(4000, 2)), da.from_array(y, chunks=5000)
     found = EvenMarginClassifier(time_budget=4.0).fit(*cut)
-    assert "30,000, of which 4,000 were learned from" in str(found.summary_)
+    assert "30,000, of which 4,000 were used" in str(found.summary_)
     assert found.sample_indices_.shape == found.oof_scores_.shape == (4000,)
     assert np.isfinite(found.oof_scores_).all()
     assert found.score(x, y) > 0.9
@@ -322,12 +322,12 @@ def test_what_takes_rows_in_memory_says_so_and_loads_nothing(estimator, kind):
     x = da.from_delayed(boom(), shape=(500, 4), dtype=float)
     if kind == "frame":
         x = dd.from_delayed([boom()], meta=FRAME[:0], verify_meta=False)
-    with pytest.raises(TypeError, match=r"X is a dask \w+, and this takes rows in memory: call X.compute\(\)"):
+    with pytest.raises(TypeError, match=r"X is a dask \w+, but this needs rows in memory: call X.compute\(\)"):
         estimator.fit(x, labels())
 
 
 def test_so_does_a_report(model):
-    with pytest.raises(TypeError, match="this takes rows in memory"):
+    with pytest.raises(TypeError, match="this needs rows in memory"):
         render_report(model, table()[NAMES], FRAUD)
 
 

@@ -315,14 +315,14 @@ def test_workers_that_are_gone_or_paused_end_in_one_sentence_and_the_fit_goes_on
         with monkeypatch.context() as patch:
             before_round(patch, 8, lambda: client.run(_set_status, "paused"))
             with pytest.raises(
-                ClusterLost, match=r"round \d+\. For 1 seconds all workers have been paused.*\. The machine holds"
+                ClusterLost, match=r"round \d+\. For 1 seconds all workers have been paused.*\. The machine keeps"
             ):
                 svm.fit(*source)
         client.run(_set_status, "running")
         assert whole.dual_gap_ < svm.dual_gap_ < svm.objective_
         with monkeypatch.context() as patch:
             before_round(patch, 5, lambda: _stop_workers(client))
-            with pytest.raises(ClusterLost, match=r"For 1 seconds there has been no worker\. The machine holds"):
+            with pytest.raises(ClusterLost, match=r"For 1 seconds there has been no worker\. The machine keeps"):
                 svm.fit(*source)
         assert svm.objective_ == pytest.approx(whole.objective_, rel=1e-2)
         client.cluster.scale(1)
@@ -363,7 +363,7 @@ def test_a_scheduler_that_is_silent_is_given_up(cluster, source, monkeypatch):
     stop = partial(monkeypatch.setattr, cluster.scheduler, "identity", silent, raising=False)
     before_round(monkeypatch, 3, stop)
     patient = dask.config.set({"evenmargin.patience": 0.3})
-    with patient, pytest.raises(ClusterLost, match=r"The scheduler has not answered for 0 seconds\. The machine holds"):
+    with patient, pytest.raises(ClusterLost, match=r"The scheduler has not answered for 0 seconds\. The machine keeps"):
         LinearSVM(tol=1e-9, random_state=0).fit(source[0].map_blocks(_slowly, dtype=float), source[1])
 
 
@@ -494,7 +494,7 @@ def test_a_scheduler_that_is_restarted_ends_in_one_sentence_and_the_fit_goes_on(
     with started(**inside) as client, client.as_current(), monkeypatch.context() as patch:
         port = int(client.scheduler.address.rpartition(":")[2])
         before_round(patch, 8, client.cluster.close)
-        with pytest.raises(ClusterLost, match=r"The cluster was lost in round 7\. The .*\. The machine holds"):
+        with pytest.raises(ClusterLost, match=r"The cluster was lost in round 7\. The .*\. The machine keeps"):
             svm.fit(*source)
     assert svm.objective_ == pytest.approx(whole.objective_, rel=1e-2)
     with started(**inside, scheduler_port=port) as client, client.as_current():

@@ -122,7 +122,7 @@ def test_data_that_cannot_be_fitted_is_refused_in_plain_words(solver):
           for bad in ("newton", Newton(), Lbfgs(), Pegasos())],
         ({"solver": "smo", "loss": "log"}, "needs a loss with 'dual_box'.*'lbfgs', 'sgd'"),
         ({"solver": "lbfgs", "loss": "hinge"}, "needs a loss with 'curvature'.*'smo', 'sgd'"),
-        *[({"stopping": rule}, "stopping is for the stochastic solvers, here 'sgd'; 'smo' stops by its gap")
+        *[({"stopping": rule}, "stopping is for the stochastic solvers, here 'sgd'; with 'smo' use None")
           for rule in ("auc", AUCHalting(every=10))],
         ({"n_jobs": 0}, "n_jobs=0 has no meaning"),
         ({"n_jobs": "all"}, "'n_jobs' parameter"),
@@ -465,7 +465,7 @@ def test_z_says_what_it_cannot_do():
         ZAdjustedClassifier(KernelSVM(C=-1)).fit(X, Y)
     with pytest.raises(ValueError, match=r"Only binary classification.*3 classes"):
         ZAdjustedClassifier(KernelSVM()).fit(X, np.arange(N) % 3)
-    with pytest.raises(ValueError, match="can be split for two classes, and these are 3"):
+    with pytest.raises(ValueError, match="can be split for two classes only, not for 3"):
         KernelSVM().fit(X, np.arange(N) % 3).split_decision(X)
 
 

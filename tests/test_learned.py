@@ -253,7 +253,7 @@ def test_ctrl_c_ends_the_search():
         ({"spread": 0.0}, "'spread'"),
         ({"start": "no such"}, "'scheme' parameter"),
         ({"start": "same_class"}, "a regressor has none"),
-        ({"cv": 3, "refit": False}, "With cv there is a fit for each fold, and no single one to keep"),
+        ({"cv": 3, "refit": False}, "With cv there is a fit for each fold and no single one to keep"),
         ({"scoring": lambda *_: np.nan}, "No weights had a finite score"),
     ],
 )
@@ -271,7 +271,7 @@ def test_weights_that_make_no_sense():
 
 def test_every_class_must_be_in_both_parts():
     labels = np.r_[7, np.ones(80), np.zeros(79)]
-    with pytest.raises(ValueError, match=r"Class 7\.0 has one sample only, and a validation part needs another"):
+    with pytest.raises(ValueError, match=r"Class 7\.0 has only one sample, but a validation part needs another"):
         search(GaussianNB()).fit(X, labels)
     with pytest.raises(ValueError, match=r"cv leaves a fold without class 7\.0 in its training part: use fewer folds"):
         search(GaussianNB(), cv=KFold(3)).fit(X, labels)

@@ -478,7 +478,7 @@ def test_targets_that_are_no_numbers():
 
 
 def test_a_class_of_one_row_cannot_be_held_out():
-    with pytest.raises(ValueError, match="Class 2 has one sample only, and a validation part needs another"):
+    with pytest.raises(ValueError, match="Class 2 has only one sample, but a validation part needs another"):
         classifier(early_stopping=True).fit(X, np.r_[2, Y[1:]])
 
 

@@ -574,7 +574,7 @@ def test_labels_without_a_form_in_onnx_are_refused():
 
 def test_a_pipeline_on_a_frame_asks_for_some_rows(table):
     frame, y, _ = table
-    with pytest.raises(ValueError, match="give some rows of it as X"):
+    with pytest.raises(ValueError, match="give some of its rows as X"):
         to_onnx(make_pipeline(columns(), LinearSVM()).fit(frame, y))
 
 

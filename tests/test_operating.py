@@ -130,7 +130,7 @@ def test_a_bad_objective_gets_one_sentence(objective, message):
         (([1.0, 2.0], [0, 1], "gmean", [1.0, 0.0]), "positive must hold rows of both classes"),
         (([1.0, 2.0], [0, 1], "gmean", [1.0, -1.0]), "sample_weight must not be below 0"),
         (([1.0, 2.0], [0, 1], lambda tp, fn, fp, tn: 1.0), "one number for each element"),
-        (([1.0, 2.0, 3.0], [0, 1, 1], lambda tp, fn, fp, tn: tp * math.nan), "so that none is best"),
+        (([1.0, 2.0, 3.0], [0, 1, 1], lambda tp, fn, fp, tn: tp * math.nan), "so there is no best one"),
         ((["a", "b"], [0, 1]), "scores must be an array of numbers"),
     ],
 )
@@ -350,7 +350,7 @@ def test_a_long_curve_is_thinned_and_keeps_both_ends_fine():
     assert (curve.flagged.iloc[0], curve.flagged.iloc[-1]) == (1.0, 0.0)
     assert np.abs(np.diff(curve.recall)).max() < 0.03
     assert ((curve.fp > 0) & (curve.fp < 20)).sum() > 10
-    with pytest.raises(ValueError, match="max_points=1 must be a number of thresholds"):
+    with pytest.raises(ValueError, match="max_points=1 must be a number of at least 10"):
         operating_curve(scores, positive, max_points=1)
 
 

@@ -170,7 +170,7 @@ PICKLES = {
 @pytest.mark.parametrize("way", PICKLES)
 def test_a_pickle_is_refused_with_the_reason_and_is_not_opened(way, tmp_path):
     PICKLES[way](Bomb(tmp_path / "mark"), tmp_path / "model.pkl")
-    assert saying(tmp_path / "model.pkl", "is a pickle, which can run any code when it is opened")
+    assert saying(tmp_path / "model.pkl", "is a pickle, which can run any code when opened")
     assert not (tmp_path / "mark").exists()
 
 
@@ -361,7 +361,7 @@ def test_saving_onto_a_folder_is_one_sentence(tmp_path):
 
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("os.access", lambda *args, **kwargs: False)
-    with pytest.raises(PermissionError, match="is not yours to write to"):
+    with pytest.raises(PermissionError, match="you may not write to the folder"):
         save(LinearSVM(), tmp_path / "model.skops")
 
 

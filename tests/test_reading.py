@@ -449,7 +449,7 @@ BAD = {
     "one field": (RAGGED + "x\n" + RAGGED[6:], "Line 11 of data has 1 field where the header has 3"),
     "after lines in quotes": ('a,b\n"x\ny\nz",1\n\n1\n', "Line 6 of data has 1 field "),
     "unclosed": (RAGGED + '"1,2,3\n4,5,6\n', "double quote in line 11 of data is never closed"),
-    "unclosed at the end": (RAGGED + '1,2,"3', "double quote in line 11 of data, the last, is not closed"),
+    "unclosed at the end": (RAGGED + '1,2,"3', "double quote in line 11, the last of data, is not closed"),
     "unclosed header": ('"a,b\n1,2\n', "double quote in line 1 of data is never closed"),
     "nul": (b"a,b\n1,2\n3,\x004\n", "NUL byte in line 3"),
     "utf-16 without mark": ("a,b\n1,2\n".encode("utf-16-le"), "NUL byte in line 1"),

@@ -90,9 +90,9 @@ def test_the_page_says_what_the_threshold_was_chosen_for(page):
 
 def test_the_summary_says_the_models_own_estimates(page, model):
     value, low, high = (f"{100 * part:.0f}" for part in model.estimates_.loc["recall"])
-    assert f"Of 100 cases of “malignant” it finds about {value} ({low} to {high})." in page.words
+    assert f"Of 100 cases of “malignant”, it finds about {value} ({low} to {high})." in page.words
     value, low, high = (f"{100 * part:.0f}" for part in model.estimates_.loc["precision"])
-    assert f"Of 100 that it flags about {value} ({low} to {high}) are right" in page.words
+    assert f"Of 100 rows that it flags, about {value} ({low} to {high}) are right" in page.words
 
 
 def test_the_summary_says_which_column_the_labels_are_of(model, rows):
@@ -105,7 +105,7 @@ def test_a_rare_mistake_is_said_with_its_decimals():
     y = np.arange(4000) < 400
     X = np.where(y, 4.5, 0.0)[:, None] + rng.normal(size=(4000, 1))
     page = Page(render_report(LogisticRegression().fit(X, y), X, y))
-    said = re.search(r"of 100 cases of “False” it wrongly flags about (0\.\d+) \((0\.\d+) to (0\.\d+)\)", page.words)
+    said = re.search(r"Of 100 cases of “False”, it wrongly flags about (0\.\d+) \((0\.\d+) to (0\.\d+)\)", page.words)
     value, low, high = (float(number) for number in said.groups())
     assert low < value < high
 
@@ -253,7 +253,7 @@ def test_few_cases_are_cautioned_against():
 
 def test_a_model_that_costs_more_than_doing_nothing_is_cautioned_against(model, rows):
     page = Page(render_report(model, *rows, training=True, prices={"fn": 1, "fp": 50}))
-    assert "At these prices flagging nobody costs less" in page.words
+    assert "At these prices, flagging nobody costs less" in page.words
 
 
 def test_bad_probabilities_are_cautioned_against():

@@ -136,7 +136,7 @@ def test_permutations_stop_in_time_and_say_so(rows):
     found = influence(evidence, 0, 0.6)
     assert time.perf_counter() - started < 4.0
     assert found.columns.size < 30
-    assert "It was cut short after 0.6 seconds" in found.how
+    assert "This ended after 0.6 seconds" in found.how
 
 
 def test_the_worst_mistakes_are_the_worst(page, model, rows):

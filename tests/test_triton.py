@@ -100,7 +100,7 @@ def test_a_triton_that_does_not_work_is_said_once(untried, torch, monkeypatch, t
 
     monkeypatch.setattr(fused, "triton", triton)
     monkeypatch.setattr(fused, "_product", given)
-    with pytest.warns(RuntimeWarning, match=f"some ten times as long .* Triton does not work here: {reason}"):
+    with pytest.warns(RuntimeWarning, match=f"about ten times slower .* Triton does not work here, as {reason}"):
         assert not fused._works(untried)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -137,7 +137,7 @@ def test_a_kernel_too_large_for_the_device_is_tried_once(torch, monkeypatch):
     monkeypatch.setattr(fused, "OutOfResources", Beyond)
     monkeypatch.setattr(fused, "_beyond", set())
     A = SimpleNamespace(n=4000, d=780, device="a card", cache={})
-    with pytest.warns(RuntimeWarning, match="on a card take some ten times .* here: out of resource: shared memory"):
+    with pytest.warns(RuntimeWarning, match="on a card are about ten times .* here, as out of resource: shared memory"):
         assert fused.dot(A, A, torch.ones(4000), 0.0, "high") is None
     assert fused.dot(A, A, torch.ones(4000), 0.0, "high") is None
     assert len(tried) == 1

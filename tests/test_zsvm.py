@@ -673,7 +673,7 @@ def test_labels_and_weights_that_are_none(labels, weight, said):
 
 def test_a_machine_of_other_classes_is_refused():
     for labels in (NAMES, np.arange(240) % 3):
-        with pytest.raises(ValueError, match="choose on rows of the same two classes"):
+        with pytest.raises(ValueError, match="give rows of the same two classes"):
             ZAdjustedClassifier(FrozenEstimator(SVC().fit(X, labels))).fit(X, Y)
 
 

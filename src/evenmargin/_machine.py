@@ -64,7 +64,7 @@ class Classifier(ClassifierMixin):
     """scikit-learn's mixin, with a score that takes tensors and dask collections."""
 
     def score(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> float:
-        """The share of rows whose class is predicted, counted by weight.
+        """The share of rows that are classified correctly, by weight.
 
         Parameters
         ----------
@@ -254,12 +254,12 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
         X, y = checks.validate_aside(self, rule.validation, classes, like)
         labels = np.where(y == classes[which], sign, -sign)
         if np.unique(labels).size < 2:
-            raise ValueError("stopping: the rows set aside for ROC-AUC must hold both classes.")
+            raise ValueError("stopping: the rows set aside for ROC-AUC must include both classes.")
         return replace(rule, validation=(X, labels))
 
     def _check_stopping(self, solver: Solver, stochastic: str) -> Solver:
         if self.stopping is not None and solver.exact:
-            raise ValueError(f"stopping is for the stochastic solvers, {stochastic}; {solver.name!r} stops by its gap.")
+            raise ValueError(f"stopping is for the stochastic solvers, {stochastic}; with {solver.name!r} use None.")
         return solver
 
     def _coefficients(self, outcome: Outcome, dtype: DTypeLike, advice: str) -> tuple[NDArray[Any], Floats]:

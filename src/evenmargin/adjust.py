@@ -80,7 +80,7 @@ def best_z(
     z_max: float | None = None,
     resolution: float = 0.0,
 ) -> BestZ:
-    """The z ≥ 0 for which the rows where z·p + q > 0 give the best metric.
+    """The z ≥ 0 that gives the best metric when the rows with z·p + q > 0 are flagged.
 
     Parameters
     ----------
@@ -94,8 +94,8 @@ def best_z(
     sample_weight : array-like of shape (n,), default=None
         A weight of 2 counts the row twice; a row of weight 0 is ignored.
     search : {"exact", "golden"}, default="exact"
-        "golden" is the golden section search of the paper on [0, z_max]. The metric
-        is not unimodal, so that it may miss the best z.
+        "golden" is the golden section search of the paper on [0, z_max]. The metric is
+        not unimodal, so it may miss the best z.
     place : {"upper", "middle", "lower"}, default="upper"
         Where on the plateau of best z, for "exact": "upper" and "lower" are 1 % of its
         width from the end. Of several plateaus, "lower" takes the lowest and the others
@@ -158,8 +158,8 @@ def best_threshold(
         Where on the plateau of best thresholds. As in `best_z`, "upper" raises
         the scores: it is the *smallest* threshold that is as good.
     neutral : float, default=0.0
-        The threshold where none changes the metric, or where the plateau has one end
-        only and `neutral` is more than 1 % of the range of scores inside it.
+        The threshold to return where none changes the metric, or where the plateau has
+        one end only and `neutral` is more than 1 % of the range of scores inside it.
     resolution : float, default=0.0
         Skip plateaus narrower than this fraction of the largest score.
 
@@ -342,7 +342,7 @@ def _sweep(
     values = metric_values(metric, (tp, fn, fp, tn))
     values = np.where(np.isnan(values), -np.inf, values)
     if np.isneginf(values).all():
-        raise ValueError("metric is NaN or −inf for every choice, so that none is best.")
+        raise ValueError("metric is NaN or −inf for every choice, so there is no best one: check the metric.")
     return _Steps(ends[last], values, start)
 
 

@@ -62,7 +62,7 @@ class KernelSVM(Machine[KernelTraining]):
     Parameters
     ----------
     C : float, default=1.0
-        Price of the losses against the margin.
+        Weight of the losses against the margin: a larger C regularises less.
     alpha : float or None, default=None
         As in `LinearSVM`.
     kernel : {"rbf", "laplacian", "exponential", "linear", "poly", "sigmoid", "precomputed"}, a kernel or a callable, \
@@ -70,11 +70,11 @@ class KernelSVM(Machine[KernelTraining]):
         A kernel object sets its own parameters: ``RBF(sigma=1.5)``. A callable
         takes two matrices and returns the matrix of kernel values.
     gamma : float, "scale" or "auto", default="scale"
-        Not of "linear" or "precomputed". "scale": 1/(columns · weighted variance of X), "auto": 1/columns.
+        Not used by "linear" or "precomputed". "scale": 1/(columns · weighted variance of X), "auto": 1/columns.
     degree : int, default=3
-        Of "poly".
+        The degree of "poly".
     coef0 : float, default=0.0
-        Of "poly" and "sigmoid".
+        The offset of "poly" and "sigmoid".
     loss : {"hinge", "squared_hinge", "log", "blinex"} or a loss, default="hinge"
     class_weight : None, "balanced", "inverse", dict or callable, default=None
         As in `LinearSVM`.
@@ -99,15 +99,15 @@ class KernelSVM(Machine[KernelTraining]):
         Megabytes that "smo" may hold of the kernel matrix.
     random_state : int, RandomState or None, default=None
     warm_start : bool, default=False
-        Go on from the last fit, if the rows are as many and the classes the same.
+        Continue from the last fit, if the number of rows and the classes are the same.
     n_jobs : int or None, default=None
         Threads over tiles of the kernel matrix; None or −1 takes all cores, or
         OMP_NUM_THREADS. The answer does not depend on it.
     verbose : int, default=0
         1 shows a progress bar.
     device : None, "cpu", "cuda" or "cuda:0", default=None
-        Where kernel values are computed. None: where X is, which for torch tensors on a GPU is there. A
-        precomputed or a callable kernel is taken to the CPU. GPUs need the extra `torch`.
+        Where kernel values are computed. None: where X is, on the GPU for CUDA tensors. A precomputed
+        or a callable kernel is computed on the CPU. GPUs need the extra `torch`.
 
     Attributes
     ----------
@@ -122,12 +122,12 @@ class KernelSVM(Machine[KernelTraining]):
         Support vectors of each class.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     kernel_ : Kernel
-        With its parameters as numbers.
+        The kernel, with its parameters as numbers.
     objective_ : float or ndarray of shape (n_classes,)
         NaN after "sgd" on many rows, where it would cost more than the fit.
     dual_gap_ : float or ndarray of shape (n_classes,)
         Certified bound on objective_ − optimum; NaN where there is none: for Blinex, for a kernel that is not
-        positive definite (of a callable or a precomputed one, 300 rows are looked at), and as above.
+        positive definite (a callable or precomputed one is checked on 300 rows), and where `objective_` is NaN.
     n_iter_ : int
     status_ : Status or list of Status
     solver_ : str
@@ -141,13 +141,13 @@ class KernelSVM(Machine[KernelTraining]):
     scores of some training rows by less than 7e-5 of the largest, and in float64 otherwise.
 
     After a fit to a torch tensor on a GPU the arrays above are tensors there, and
-    predictions are, too; `classes_` stays with NumPy, and so do labels that are text.
-    Tensors on the CPU are taken for arrays unless scikit-learn's array API dispatch is
-    on. A machine that is pickled or saved on a GPU can be loaded where there is none.
+    predictions are, too; `classes_` and text labels are always NumPy arrays. Tensors on
+    the CPU are treated as arrays unless scikit-learn's array API dispatch is on. A
+    machine that is pickled or saved on a GPU can be loaded where there is none.
 
     On a GPU "smo" and "sgd" take kernel values in float32 for more than 2 048 rows, whatever the type of X:
-    with an error of 5e-7 of themselves, for the RBF kernel times 1 + 2γ‖x‖². "smo" computes what it ends with
-    again in float64, as on the CPU, so that its optimum is as good. Scores are in float32 by the rule above.
+    with a relative error of 5e-7, for the RBF kernel times 1 + 2γ‖x‖². "smo" computes its final values again
+    in float64, as on the CPU, so its optimum is as good. Scores are in float32 by the rule above.
 
     Examples
     --------
@@ -257,7 +257,7 @@ class KernelSVM(Machine[KernelTraining]):
 
     def _score_parts(self, X: MatrixLike) -> tuple[Floats, Floats]:
         if self.classes_.size > 2:
-            raise ValueError(f"The score can be split for two classes, and these are {self.classes_.size}.")
+            raise ValueError(f"The score can be split for two classes only, not for {self.classes_.size}.")
         beta = to_host(self.dual_coef_)[0]
         X, _ = self._enter(X)
         parts = _finite(self._kernel_sums(X, np.column_stack([np.maximum(beta, 0), np.minimum(beta, 0)])), X)

@@ -35,13 +35,13 @@ class LinearSVM(Machine[Training]):
     """A linear support vector machine for classes of unequal size.
 
     Minimises 1/2 ‖w‖² + C Σ cost_i · loss(y_i (x_i·w + b)), where the cost of a row is its class weight times
-    its sample weight. The exact solvers, which are the default on data that fits, reach the same optimum
+    its sample weight. The exact solvers, which are the default where affordable, reach the same optimum
     whichever is chosen, and a sample weight of 2 is the same as the row twice.
 
     Parameters
     ----------
     C : float, default=1.0
-        Price of the losses against the margin.
+        Weight of the losses against the margin: a larger C regularises less.
     alpha : float or None, default=None
         λ, as in `SGDClassifier`; if given it sets C = 1/(λ·n), n counting sample weights.
     loss : {"hinge", "squared_hinge", "log", "blinex"} or a loss, default="hinge"
@@ -68,11 +68,11 @@ class LinearSVM(Machine[Training]):
         objective. The stochastic ones have a budget of steps.
     max_iter : int or None, default=None
         Budget in the solver's own unit: steps for "pegasos" (not epochs),
-        mini-batches for "nesterov", passes for "dual_cd". None: the solver's.
+        mini-batches for "nesterov", passes for "dual_cd". None: the solver's own.
     random_state : int, RandomState or None, default=None
     warm_start : bool, default=False
-        Go on from the last fit: Pegasos with its count of steps, the exact solvers of the hinge with their
-        multipliers if the rows are as many, the others with the coefficients.
+        Continue from the last fit: Pegasos with its count of steps, the exact solvers of the hinge with
+        their multipliers if there are as many rows, the others with the coefficients.
     n_jobs : int or None, default=None
         Threads over the one-vs-rest problems of several classes. The answer does not depend on it.
     verbose : int, default=0
@@ -84,28 +84,28 @@ class LinearSVM(Machine[Training]):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
     intercept_ : ndarray of shape (1,) or (n_classes,)
     objective_ : float or ndarray of shape (n_classes,)
-        Before `coef_` was rounded to float32, where X is. NaN after `partial_fit`.
+        Computed before `coef_` is rounded to float32, if X is. NaN after `partial_fit`.
     dual_gap_ : float or ndarray of shape (n_classes,)
-        Certified bound on objective_ − optimum; NaN for Blinex, not convex.
+        Certified bound on objective_ − optimum; NaN for Blinex, which is not convex.
     n_iter_ : int
-        Iterations, the most of all classes.
+        Iterations, the largest number over all classes.
     status_ : Status or list of Status
         Why the fit ended.
     positive_coef_ : ndarray of shape (n_features,) or None
-        The part of `coef_` that comes from rows of `classes_[1]`: of two classes, after an exact solver.
+        The part of `coef_` that comes from rows of `classes_[1]`: only for two classes, after an exact solver.
     solver_ : str
     history_ : list of dict
         Objective, gap or ROC-AUC at each check; for several classes a list of such lists.
     rounds_ : int
-        After a fit on dask collections: the rounds over all rows to solve, beside those that read the table.
+        After a fit on dask collections: the passes over all rows to solve, besides those that read the table.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 
     Notes
     -----
-    Tensors are taken to the CPU, and what is found stays there, with NumPy. Predictions
-    for a tensor on a GPU are tensors there, but for labels that are text. Tensors on the
-    CPU are taken for arrays unless scikit-learn's array API dispatch is on.
+    Tensors are copied to the CPU, and fitted attributes are NumPy arrays. Predictions
+    for a tensor on a GPU are tensors there, except for text labels. Tensors on the CPU
+    are treated as arrays unless scikit-learn's array API dispatch is on.
 
     See Also
     --------
@@ -156,9 +156,9 @@ class LinearSVM(Machine[Training]):
         Parameters
         ----------
         X : array-like, CSR matrix, torch tensor, dask array or dask frame of shape (n_samples, n_features)
-            C-contiguous float32 and float64 arrays are used as they are. Of a dask collection only sums
-            travel (`evenmargin.distributed`): hinge, squared hinge and log by Newton's method, to the same
-            optimum; by L-BFGS, in many more rounds, where there are more than 2 000 columns.
+            C-contiguous float32 and float64 arrays are used as they are. For a dask collection only sums
+            are sent (`evenmargin.distributed`): hinge, squared hinge and log by Newton's method, to the
+            same optimum; above 2 000 columns by L-BFGS, in many more rounds.
         y : array-like of shape (n_samples,)
             Two or more classes, numbers or strings.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -184,9 +184,9 @@ class LinearSVM(Machine[Training]):
     ) -> LinearSVM:
         """Take one Pegasos step for each row of a batch, for streams larger than memory.
 
-        After `fit` it goes on from the fitted machine.
+        After `fit` it continues from the fitted machine.
 
-        "balanced" and "inverse" class weights use the totals of all batches so far. Where C is given and not
+        "balanced" and "inverse" class weights use the totals of all batches so far. With C rather than
         alpha, the objective is that of all rows so far. `sampling`, `stopping` and the options `average` and
         `change_tol` of Pegasos do not apply.
 
@@ -214,14 +214,14 @@ class LinearSVM(Machine[Training]):
         with np.errstate(over="ignore", invalid="ignore"):
             scores = np.asarray(X @ self.coef_.T) + self.intercept_
         if np.isnan(scores).any():
-            raise ValueError(f"X has values up to {abs(X).max():.1e}, so large that a score overflows {X.dtype}.")
+            raise ValueError(f"X has values up to {abs(X).max():.1e}, so large that a score overflows: scale X first.")
         return scores
 
     def _score_parts(self, X: MatrixLike) -> tuple[Floats, Floats]:
         if self.positive_coef_ is None:
             raise ValueError(
-                f"This LinearSVM has no dual to split (two classes and an exact solver have one; this is "
-                f"{self.solver_!r} with {self.classes_.size} classes): use method='threshold', or another solver."
+                f"This LinearSVM has no dual to split, which takes two classes and an exact solver (it used "
+                f"{self.solver_!r} on {self.classes_.size} classes): use method='threshold', or another solver."
             )
         X, _ = self._enter(X)
         positive = np.asarray(X @ self.positive_coef_.astype(X.dtype, copy=False))
@@ -234,7 +234,7 @@ class LinearSVM(Machine[Training]):
         if self.density is not None:
             raise ValueError("density needs all rows at once: use fit, or give the weights as sample_weight.")
         if is_dask(X):
-            raise ValueError("partial_fit takes a batch that is in memory: give dask collections to fit.")
+            raise ValueError("partial_fit takes a batch that is in memory: for dask collections use fit.")
         before = getattr(self, "_progress", None)
         X, y, weight, seen = checks.validate_training(self, X, y, sample_weight, reset=before is None)
         known = self._known_classes(classes)
@@ -331,7 +331,7 @@ class LinearSVM(Machine[Training]):
         """The classes of a stream, as given in its first call."""
         if hasattr(self, "_progress"):
             if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-                raise ValueError(f"classes={classes} are not those of the calls before, {self.classes_.tolist()}.")
+                raise ValueError(f"classes={classes} differ from those of earlier calls, {self.classes_.tolist()}.")
             return self.classes_
         if classes is None:
             raise ValueError("classes must be given in the first call of partial_fit: all classes of the stream.")

@@ -113,7 +113,7 @@ class Blinex(NamedTuple):
     """The bounded linear-exponential loss, asymmetric in the label.
 
     With ξ = max(0, 1 − m) and u = a·y·ξ the loss is 1 − 1/(1 + b·(exp(u) − u − 1)). It is not convex. It stays below 1,
-    so that a wrong label costs little, and a > 0 makes a missed positive row more expensive than a false alarm.
+    so a wrong label costs little, and a > 0 makes a missed positive row more expensive than a false alarm.
 
     Being bounded, it can invert the costs: at ξ = 1 a positive row pulls 1.72 times as hard as a negative one for a = b
     = 1, but 0.64 times for a = 3, b = 1. Keep b·(exp(a) − a − 1) below about 1.

@@ -137,7 +137,7 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
         Parameters
         ----------
         X : array-like, CSR matrix, tensor, dask array or dask frame of shape (n_samples, n_features)
-            Of dask collections only landmarks are moved. They are drawn with the same
+            For dask collections only landmarks are moved. They are drawn with the same
             probabilities from other random numbers, which depend on the partitions.
         y : array-like of shape (n_samples,), default=None
             Classes. Ignored if `stratify` is None.
@@ -293,7 +293,7 @@ class StratifiedNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Port
         keep = np.flatnonzero(values > max(least, 0.0))[::-1]
         if keep.size == 0:
             raise ValueError(
-                f"kernel={self.kernel!r} has no positive eigenvalue on the landmarks: choose other parameters of it, "
+                f"kernel={self.kernel!r} has no positive eigenvalue on the landmarks: choose other parameters for it, "
                 "or a kernel that is positive definite."
             )
         return np.ascontiguousarray((vectors[:, keep] / np.sqrt(values[keep])).T)

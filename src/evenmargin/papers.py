@@ -311,7 +311,7 @@ def gwl_mlp(
     epochs: int = 200,
     random_state: RandomState = None,
 ) -> DensityWeightedMLPRegressor:
-    """GWL for MLP: a network for a number, its absolute errors weighted by the density around each row.
+    """GWL for MLP: a regression network, its absolute errors weighted by the density around each row.
 
     The paper gives layers and weights only. Adam, batches of 200 rows and standardised columns are ours. Its errors
     are of predictions rounded to whole numbers. Fitting needs torch.

@@ -178,7 +178,7 @@ def hold_out(y: NDArray[Any], fraction: float, rng: np.random.Generator, *, stra
         if rows.size < 2:
             whose = f"Class {y[rows].tolist()[0]!r} has" if stratify else "There is"
             raise ValueError(
-                f"{whose} one sample only, and a validation part needs another: "
+                f"{whose} only one sample, but a validation part needs another: "
                 "give more rows, or leave out the validation."
             )
         count = min(max(1, round(fraction * rows.size)), rows.size - 1)

@@ -333,7 +333,7 @@ class ZAdjustedClassifier(Classifier, MetaEstimatorMixin, BaseEstimator):  # typ
         if not np.array_equal(fitted.classes_, rows.classes):
             raise ValueError(
                 f"The estimator knows the classes {np.asarray(fitted.classes_).tolist()}, but y has "
-                f"{rows.classes.tolist()}: choose on rows of the same two classes."
+                f"{rows.classes.tolist()}: give rows of the same two classes."
             )
         return fitted, X, used
 

@@ -137,8 +137,8 @@ def find_device(device: Device | str) -> Any:
         raise ValueError(f"device={device!r} is not supported: use None, 'cpu', 'cuda' or 'cuda:0'.")
     if not library.cuda.is_available():
         raise ValueError(
-            f"device={device!r}, but PyTorch finds no CUDA device here: for the CPU set device=None, "
-            "a fitted model's by set_params(device=None)."
+            f"device={device!r}, but PyTorch finds no CUDA device here: use device=None for the "
+            "CPU (for a fitted model, set_params(device=None))."
         )
     count = library.cuda.device_count()
     if found.index is not None and found.index >= count:
@@ -232,7 +232,7 @@ class Rows:
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         """Refuse: NumPy would silently make an array of one object of it."""
-        raise TypeError("These rows are on a device: code that needs them on the host must ask for host().")
+        raise TypeError("These rows are on a device: code that needs them on the host must call host().")
 
     def centre(self) -> NDArray[Any]:
         """The mean row, summed in float64."""

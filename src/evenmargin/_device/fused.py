@@ -156,7 +156,7 @@ def _works(device: Device) -> bool:
 def _warn_slow(device: Device, error: Exception) -> None:
     reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
     warnings.warn(
-        f"Kernel products on {device} take some ten times as long as they could, since Triton does not work here: "
+        f"Kernel products on {device} are about ten times slower than they could be: Triton does not work here, as "
         f"{reason}.",
         RuntimeWarning,
         stacklevel=3,

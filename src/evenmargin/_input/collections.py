@@ -25,11 +25,11 @@ def refuse_dask(X: MatrixLike, name: str = "X") -> None:
     """Refuse a dask collection where rows must be in memory: a whole table is not loaded unasked."""
     if is_dask(X) and name != "X":
         raise TypeError(
-            f"{name} is a dask {type(X).__name__}, and X is in memory: call {name}.compute(), or give X as a dask "
+            f"{name} is a dask {type(X).__name__}, but X is in memory: call {name}.compute(), or give X as a dask "
             "collection too."
         )
     if is_dask(X):
         raise TypeError(
-            f"X is a dask {type(X).__name__}, and this takes rows in memory: call X.compute() if they fit. LinearSVM, "
-            "StratifiedNystroem (before it, for a kernel), DensityWeights and EvenMarginClassifier take it as it is."
+            f"X is a dask {type(X).__name__}, but this needs rows in memory: call X.compute() if they fit. LinearSVM, "
+            "StratifiedNystroem (before it, for a kernel), DensityWeights and EvenMarginClassifier take collections."
         )

@@ -35,8 +35,8 @@ def kind_of(X: MatrixLike) -> Home:
     foreign = hasattr(X, "__cuda_array_interface__") or (dispatch and hasattr(X, "__array_namespace__"))
     if foreign and not isinstance(X, np.ndarray):
         raise TypeError(
-            f"X is a {type(X).__module__}.{type(X).__qualname__}; arrays are NumPy's or torch tensors: "
-            "torch.from_dlpack(X) makes one of it."
+            f"X is a {type(X).__module__}.{type(X).__qualname__}, which is not supported: "
+            "give a NumPy array or a torch tensor, such as torch.from_dlpack(X)."
         )
     return Home()
 

@@ -72,7 +72,7 @@ class TableEncoder:
         self.names_ = [every[j] for j in self.kept_]
         self.left_out_ = [every[j] for j in np.setdiff1d(np.arange(len(every)), self.kept_)]
         if empty := [names[j] for j in np.flatnonzero(gaps.all(axis=0))]:
-            warnings.warn(f"No value in {quoted(empty)}: left out.", UserWarning, stacklevel=4)
+            warnings.warn(f"Left out, having no values: {quoted(empty)}.", UserWarning, stacklevel=4)
         if self.kept_.size == 0:
             raise ValueError("No column of X has two different values: there is nothing to learn from.")
         return self
@@ -145,7 +145,7 @@ def as_numbers(table: pd.DataFrame) -> Array:
         try:
             out[:, j] = as_floats(column)
         except (TypeError, ValueError):
-            raise ValueError(f"Column {name!r} of X held numbers in training and now holds something else.") from None
+            raise ValueError(f"Column {name!r} of X held numbers in training but now holds something else.") from None
     return out
 
 

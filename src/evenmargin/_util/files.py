@@ -77,7 +77,7 @@ def check_place(path: str | os.PathLike[str], *read: str | os.PathLike[str] | No
         raise ValueError("Only scores can go to standard output: give the name of a file.")
     for other in read:
         if other is not None and path.exists() and os.path.exists(other) and os.path.samefile(path, other):
-            raise ValueError(f"{path} is a file that is read: give what is written another name.")
+            raise ValueError(f"{path} is an input file: give the output another name.")
     folder = Path(os.path.realpath(path)).parent
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: give the name of a file in it.")
@@ -86,4 +86,4 @@ def check_place(path: str | os.PathLike[str], *read: str | os.PathLike[str] | No
     if not folder.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {folder}.")
     if not os.access(folder, os.W_OK):
-        raise PermissionError(f"{path} cannot be written: the folder {folder} is not yours to write to.")
+        raise PermissionError(f"{path} cannot be written: you may not write to the folder {folder}.")

@@ -51,5 +51,5 @@ def unknown(thing: str, name: object, names: Iterable[str]) -> str:
     "There is no table 'tabel1': did you mean 'table1'?"
     """
     names = list(names)
-    known = suggestion(str(name), names) or f"there are {', '.join(names)}."
+    known = suggestion(str(name), names) or f"choose from {', '.join(names)}."
     return f"There is no {thing} {name!r}: {known}"

@@ -51,8 +51,8 @@ from .views import VIEWS
 class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
     """A classifier for tables with a rare class that needs no tuning.
 
-    Frames go in as they are: numbers, booleans, dates, categories, missing values.
-    Three kernel machines on different views of the table are cross-fitted and
+    Data frames are taken as they are: numbers, booleans, dates, categories, missing
+    values. Three kernel machines on different views of the table are cross-fitted and
     averaged, their parameters chosen by out-of-fold ROC-AUC and G-mean. On out-of-fold
     scores it chooses the boundary for the objective, calibrates probabilities, and
     estimates what to expect, with intervals.
@@ -60,19 +60,19 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
     Parameters
     ----------
     objective : str, dict or callable, default="gmean"
-        What the boundary is best for: "gmean", "balanced_accuracy", "f1", "mcc"; costs,
+        What the boundary is chosen for: "gmean", "balanced_accuracy", "f1", "mcc"; costs,
         ``{"fn": 100, "fp": 1}``; a floor, ``{"recall": 0.95}`` ("at least 95 % of the
-        frauds") or ``{"precision": 0.9}``, perhaps with a ``"confidence"``; a callable of
-        arrays (tp, fn, fp, tn) to be maximised.
+        frauds") or ``{"precision": 0.9}``, optionally with a ``"confidence"``; a callable
+        of arrays (tp, fn, fp, tn) to be maximised.
     time_budget : float, "fast" or "thorough", default=300.0
-        Seconds for `fit`. Most tables take a few of them; where time runs out, less
-        is tried, and `summary_` says so. "fast" tries nothing: a third of the time, a
-        little worse. "thorough" repeats everything more often, without a limit.
+        Seconds for `fit`. Most tables need only a few; if time runs out, less is tried,
+        and `summary_` says so. "fast" tries no settings: a third of the time, slightly
+        worse. "thorough" repeats everything more often, without a limit.
     folds : int or None, default=None
-        Of the cross-fitting, at most one for each row of the rare class; None: 10 while
-        that has fewer than 500 rows, else 5.
+        Folds of the cross-fitting, at most one for each row of the rare class; None: 10
+        if it has fewer than 500 rows, else 5.
     pos_label : label or None, default=None
-        The class that recall, precision and costs speak of; None: the rarer one.
+        The class that recall, precision and costs refer to; None: the rarer one.
     random_state : int, RandomState or None, default=0
         For folds and samples. The order of the rows does not matter.
     n_jobs : int or None, default=None
@@ -84,11 +84,11 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
     pos_label_ : label or None
-        The positive class; None if they are more than two.
+        The positive class; None if there are more than two classes.
     threshold_ : float or ndarray of shape (n_classes,)
         The boundary on the scores; `decision_function` is the distance from it.
     probability_threshold_ : float or ndarray of shape (n_classes,)
-        The probability there, above which `predict` calls a row positive.
+        The probability at the boundary; above it `predict` gives the positive class.
     summary_ : Summary
         What was done and what to expect: ``print(model.summary_)``.
     estimates_ : DataFrame
@@ -96,41 +96,41 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
     cv_results_ : DataFrame
         The settings that were tried.
     operating_curve_ : DataFrame
-        See `evenmargin.operating.operating_curve`. Of several classes, a dict by class.
+        See `evenmargin.operating.operating_curve`. For several classes, a dict by class.
     oof_scores_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Out-of-fold scores of the training rows, on the scale of `threshold_`: for plots.
-        NaN for rows that were not used. After a fit to dask collections, of the rows in
-        `sample_indices_`.
+        NaN for rows that were not used. After a fit to dask collections, only of the
+        rows in `sample_indices_`.
     sample_indices_ : ndarray of shape (n_sampled,)
         After a fit to dask collections: the numbers of the rows drawn to learn from.
     objective_ : str
-        What the boundary serves, in words.
+        What the boundary was chosen for, in words.
     calibrator_ : Calibrator or None
-        What a score means as a probability, of two classes; see `evenmargin.operating`.
+        From scores to probabilities, for two classes; see `evenmargin.operating`.
     encoder_ : TableEncoder
-        From a table to numbers without gaps.
+        From a table to numbers without missing values.
     detectors_ : list of Detector
-        One of the positive class, or one for each of several: a `committee` of machines, a
-        `calibrator`, a `threshold`, and the `sign` that makes its scores `classes_[1]`'s.
+        One for the positive class, or one for each of several: a `committee` of machines, a
+        `calibrator`, a `threshold`, and the `sign` that makes its scores those of `classes_[1]`.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 
     Notes
     -----
-    A sample weight of 2 is the same as the row twice. Up to nine rows that are the same are
-    in one fold, so that nothing is tested on itself; a row that the table has more often
-    is in several, since new rows will be like it. Machines have up to 8 000 rows each.
-    Above 50 000 rows they are linear on a Nyström map; above 100 000 a sample is learned
-    from, the small classes whole.
+    A sample weight of 2 is the same as the row twice. Up to nine identical rows stay in one
+    fold, so that none is tested on its copy; a row that occurs more often is in several
+    folds, since new rows will be like it. Machines have up to 8 000 rows each. Above 50 000
+    rows they are linear on a Nyström map; above 100 000 they learn from a sample, with
+    small classes whole.
 
-    Of dask arrays and frames such a sample is drawn where the rows are, and learned from
-    in memory: up to 100 000 rows, or 1 000 for each second of `time_budget`. A table with
-    no more rows gives the model of a fit in memory. Of a larger one all is known from the
-    sample; a category that is not in it is unknown. Labels are read twice and rows once,
-    in the time of the budget. Predictions, `assess` included, are lazy.
+    From dask arrays and frames such a sample is drawn where the rows are, and fitted in
+    memory: up to 100 000 rows, or 1 000 for each second of `time_budget`. A table with no
+    more rows gives the same model as a fit in memory. For a larger one only the sample
+    counts; a category that is not in it is unknown. Labels are read twice and rows once,
+    within the budget. Predictions, `assess` included, are lazy.
 
     Probabilities are calibrated to how frequent the classes are. Where the objective
-    favours the rare class, `predict` calls a row positive at a probability far below 1/2.
+    favours the rare class, `predict` gives the positive class at probabilities far below 1/2.
 
     Examples
     --------
@@ -167,7 +167,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> EvenMarginClassifier:
-        """Learn from a table; of a large one, or of dask collections, from a sample (see Notes).
+        """Learn from a table, or from a sample of a large table or a dask collection (see Notes).
 
         Parameters
         ----------
@@ -217,7 +217,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         threshold : float or None, default=None
             The boundary on the scores, as in `threshold_`, for two classes.
         probability : float or None, default=None
-            Call a row positive above this probability, of two classes.
+            Predict the positive class above this probability, for two classes.
 
         Returns
         -------
@@ -243,7 +243,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
 
     @by_blocks
     def decision_function(self, X: MatrixLike) -> Array:
-        """How far the score is above the boundary: positive for `classes_[1]`, or for each class.
+        """How far the score is above the boundary: above 0 for `classes_[1]`, or one for each of several classes.
 
         Parameters
         ----------
@@ -258,7 +258,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
 
     @by_blocks
     def predict(self, X: MatrixLike) -> NDArray[Any]:
-        """The class of each row: by the side of the boundary, or of several the one with the highest score.
+        """The class of each row: by its side of the boundary, or, of several, the one with the highest score.
 
         Parameters
         ----------
@@ -272,7 +272,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
 
     @by_blocks
     def predict_proba(self, X: MatrixLike) -> Array:
-        """Calibrated probabilities of the classes; of two, strictly increasing in the score.
+        """Calibrated probabilities of the classes; for two, strictly increasing in the score.
 
         Parameters
         ----------
@@ -300,8 +300,8 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         Returns
         -------
         DataFrame
-            `prediction`; of two classes `probability`, that of `pos_label_`, and `score`, how far
-            its score is above the boundary; of several, both for each class.
+            `prediction`; for two classes `probability`, that of `pos_label_`, and `score`, how
+            far its score is above the boundary; for several, both for each class.
 
         Examples
         --------
@@ -424,7 +424,7 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         if missed:
             of = "" if self.classes_.size == 2 else f" for class {', '.join(missed)}"
             warnings.warn(
-                f"No threshold reaches a {objective}{of} on rows that were not trained on: the nearest one is taken.",
+                f"No threshold reaches a {objective}{of} on rows held out of training: the nearest one is used.",
                 UserWarning,
                 stacklevel=stacklevel,
             )
@@ -440,8 +440,8 @@ class EvenMarginClassifier(FramesTravel, Classifier, BaseEstimator):
         if self.classes_.size == 2:
             ((self.estimates_, self.operating_curve_),) = zip(estimates.values(), curves.values(), strict=True)
         left_out = self.encoder_.left_out_[:5]
-        without = f" (without two values: {', '.join(left_out)})" if left_out else ""
-        lines = self._fitted.describe(f"{self.n_features_in_}, as {len(self.encoder_.names_)} numbers{without}")
+        without = f" (left out, as they never vary: {', '.join(left_out)})" if left_out else ""
+        lines = self._fitted.describe(f"{self.n_features_in_}, encoded as {len(self.encoder_.names_)} numbers{without}")
         for detector in self.detectors_:
             lines += detector.describe(self.objective_, estimates[detector.label])
         self.summary_ = Summary(lines)

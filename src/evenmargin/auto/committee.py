@@ -71,7 +71,7 @@ def assemble(
     """Screen, cross-fit and average; see the module. `rows_of` gives the rows as a view shows them."""
     committee, specs = Committee(), VIEWS
     if plan.late(1.0):
-        committee.shortened = f"this is the default model, the view {specs[0].name!r} at its usual setting"
+        committee.shortened = f"this is the default model, with only the view {specs[0].name!r}"
         plan = replace(plan, screen=0, folds=min(plan.folds, 3), repeats=1, rows=1000, exact=rows.positive.size)
         specs = specs[:1]
     chosen = {spec.name: spec.usual for spec in specs}
@@ -86,7 +86,7 @@ def assemble(
             committee.screened += tried
             gains.append(gain)
         if len(gains) < len(specs):
-            committee.shortened = "some views are at their usual setting"
+            committee.shortened = "some views kept their default settings"
         committee.optimism = float(np.mean(gains)) if gains else 0.0
     rounds = [fold_numbers(rows.positive, plan.folds, rows.seed + r) for r in range(plan.repeats)]
     committee.fold = rounds[0]

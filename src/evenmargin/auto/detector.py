@@ -75,8 +75,8 @@ class Detector:
         lines = [
             (f"class {self.label!r}", f"{count:,} rows, {share:.2%} of the weight"),
             ("  views", ", ".join(member.name for member in self.committee.members)),
-            ("  boundary", f"{objective}: predicted above a probability of {self.probability_threshold:.3g}"),
-            ("  to expect", "on new rows:"),
+            ("  boundary", f"at a probability of {self.probability_threshold:.3g} ({objective})"),
+            ("  expected", "on new rows:"),
         ]
         for name, title in _TITLES.items():
             value, low, high = estimates.loc[name]

@@ -48,7 +48,7 @@ def plan_for(sizes: dict[Any, int], time_budget: float | str, folds: int | None,
         rarest = next(label for label, size in sizes.items() if size == least)
         trust = "how well it is found cannot be known" if least == 1 else "estimates for it will be rough"
         warnings.warn(
-            f"Class {rarest!r} has only {least} different row{'s' * (least > 1)}, so that {max(2, least)} folds "
+            f"Class {rarest!r} has only {least} different row{'s' * (least > 1)}, so {max(2, least)} folds "
             f"are used: {trust}.",
             UserWarning,
             stacklevel=4,
@@ -72,7 +72,7 @@ class FitRecord:
 
     def describe(self, columns: str) -> list[tuple[str, str]]:
         """Lines on the table and the machines; `columns` describes the columns."""
-        sample = f", of which {self.used:,} were learned from" if self.used < self.rows else ""
+        sample = f", of which {self.used:,} were used" if self.used < self.rows else ""
         exact = self.used <= self.plan.exact
         kind = "exact kernel machines" if exact else f"kernel machines approximated by {self.plan.landmarks} landmarks"
         return [

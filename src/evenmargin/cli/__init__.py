@@ -55,7 +55,7 @@ def _learning(
             "precision>=0.9."
         ),
     ] = "gmean",
-    time_budget: Annotated[str, Option(help="Time for one fit: 90s, 2m, 1h30m, fast or thorough.")] = "5m",
+    time_budget: Annotated[str, Option(help="Time limit of one fit: 90s, 2m, 1h30m, fast or thorough.")] = "5m",
     drop: Annotated[list[str] | None, Option(help="A column to leave out. May be repeated.")] = None,
     keep: Annotated[
         list[str] | None, Option(help="A column to learn from although it looks like an id. May be repeated.")
@@ -77,7 +77,7 @@ def _reading(
 
 def _speaking(
     json: Annotated[bool, Option("--json", help="Print the result as one JSON document.")] = False,
-    quiet: Annotated[bool, Option("--quiet", "-q", help="Print only errors, and scores that have no --out.")] = False,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print only errors, and scores if there is no --out.")] = False,
     debug: Annotated[bool, Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None: ...
 
@@ -128,7 +128,7 @@ def predict(
         Path | None, Option(help="File for the scores: .csv, .tsv, .parquet or .arrow; by default they are printed.")
     ] = None,
     threshold: Annotated[
-        float | None, Option(help="Flag rows above this probability, instead of the threshold that the fit has chosen.")
+        float | None, Option(help="Flag rows above this probability, instead of using the threshold chosen by the fit.")
     ] = None,
     keep: Annotated[
         list[str] | None, Option(help="A column to copy to the scores, such as an id. May be repeated.")
@@ -141,12 +141,12 @@ def predict(
 def report(
     path: Model,
     data: Data,
-    target: Annotated[str | None, Option(help="The column with the classes, if it is not that of the fit.")] = None,
+    target: Annotated[str | None, Option(help="The column with the classes, if not the one used in the fit.")] = None,
     out: Annotated[Path, Option(help="File for the report.")] = Path("report.html"),
     prices: Annotated[str | None, Option(help="Costs of mistakes, such as fn=100,fp=1.")] = None,
     names: Annotated[str | None, Option(help="The column that names the rows.")] = None,
 ) -> None:
-    """Write a page on how a model does on a table whose classes are known."""
+    """Write a report on how well a model does on a table whose classes are known."""
 
 
 @_command("._compare", learns=True, reads=True)
@@ -156,9 +156,9 @@ def compare(
         bool, Option("--tune", help="Choose the thresholds of the other classifiers for the objective, too.")
     ] = False,
     only: Annotated[list[str] | None, Option(help="A classifier to compare with. May be repeated.")] = None,
-    out: Annotated[Path | None, Option(help="File for the figures: .csv, .tsv or .parquet.")] = None,
+    out: Annotated[Path | None, Option(help="File for the results: .csv, .tsv or .parquet.")] = None,
 ) -> None:
-    """Cross-validate the classifiers that are installed here on the same folds of a table."""
+    """Cross-validate this and other installed classifiers on the same folds of a table."""
 
 
 @_command("._info")
@@ -180,13 +180,11 @@ def export(
 @_command("._reproduce")
 def reproduce(
     names: Annotated[
-        list[str] | None, Argument(metavar="TABLE", help="Tables to run; without any, they are listed.")
+        list[str] | None, Argument(metavar="TABLE", help="Tables to run; if none is given, they are listed.")
     ] = None,
     every: Annotated[bool, Option("--all", help="Run all tables.")] = False,
     quick: Annotated[bool, Option("--quick", help="Run smaller versions, all in a few minutes.")] = False,
-    trials: Annotated[
-        int | None, Option(min=1, help="Number of repetitions; by default what each table asks for.")
-    ] = None,
+    trials: Annotated[int | None, Option(min=1, help="Number of repetitions; by default that of each table.")] = None,
     out: Annotated[Path, Option(help="Folder for the results.")] = Path("reproduction"),
     data: Annotated[Path | None, Option(help="Folder with the data; by default EVENMARGIN_DATA.")] = None,
     seed: Seed = 0,

@@ -29,7 +29,7 @@ from .._util.typing import Mask
 from ._reading import InputError
 from ._target import Answer, as_labels, recognised
 
-AS_ASKED = "as asked"  # why a column was left out, if the user said so
+AS_ASKED = "dropped"  # why a column was left out, if the user said so
 _TELLING = 20  # values of a column that may give the class away between them
 _JUDGED = 10  # values from which a column can be mostly something else
 _EXAMPLES = 100  # words of a column that are counted one by one
@@ -72,7 +72,7 @@ class Schema:
             return cls(target, positive, others, label_type, grouped, columns, left_out, decimal_comma, vocabulary)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(
-                "What the model file says of the table of the fit cannot be read: fit the model again."
+                "The model file's description of its training table cannot be read: fit the model again."
             ) from None
 
 
@@ -143,7 +143,7 @@ def labels(frame: pd.DataFrame, schema: Schema) -> tuple[NDArray[Any], Mask]:
         meant = [word if word == schema.positive else schema.others[0] for word in meant]
     strange = [word for word, label in zip(words, meant, strict=True) if label is None]
     if strange:
-        raise InputError(f"Column {schema.target!r} has {quoted(strange)}, and the model knows {quoted(known)}.")
+        raise InputError(f"Column {schema.target!r} has {quoted(strange)}, but the model knows only {quoted(known)}.")
     return as_labels(codes, [str(word) for word in meant], schema.label_type), codes >= 0
 
 
@@ -219,7 +219,7 @@ class Matcher(NeededColumns):
             content = content_of(frame[name], kind)
             if content.kind == "nested":
                 raise InputError(
-                    f"Column {name!r} held {PLURAL[kind]} when the model was fitted, and now lists or bytes."
+                    f"Column {name!r} held {PLURAL[kind]} when the model was fitted, but now lists or bytes."
                 )
             self.tallies[name].add(content, self.schema.vocabulary.get(name))
             series[name] = content.series(None)
@@ -231,8 +231,8 @@ class Matcher(NeededColumns):
             if 2 * tally.strange > tally.values >= _JUDGED:
                 words = quoted(word for word, _ in tally.lost.most_common(3))
                 raise InputError(
-                    f"Column {name!r} held {PLURAL[kind]} when the model was fitted, and now mostly something else, "
-                    f"such as {words}: is it another column?"
+                    f"Column {name!r} held {PLURAL[kind]} when the model was fitted, but now mostly other values, "
+                    f"such as {words}: is it a different column?"
                 )
 
     def notes(self, used: Sequence[str] = ()) -> list[str]:

@@ -127,7 +127,7 @@ def compare(voice: Voice, *, folds: int, tune: bool, only: list[str] | None, out
     folds = _folds(voice, y, folds)
     slow = [peer.name for peer in peers if len(y) > peer.most]
     if slow:
-        voice.note(f"Left out, as {len(y):,} rows would take too long: {', '.join(slow)}.")
+        voice.note(f"Left out, as they would take too long on {len(y):,} rows: {', '.join(slow)}.")
     trial = Trial(lesson.table.X, y, lesson.model.set_params(pos_label=True, verbose=0), tune)
     methods: dict[str, Method] = {OURS: trial.ours}
     methods |= {peer.name: partial(trial.theirs, peer) for peer in peers if peer.name not in slow}
@@ -172,7 +172,7 @@ def _chosen(only: list[str]) -> list[Peer]:
 def _folds(voice: Voice, y: Mask, folds: int) -> int:
     least = int(min(y.sum(), (~y).sum()))
     if least < 4:
-        raise InputError(f"The rarer class has {least} rows: a comparison needs at least four, and better forty.")
+        raise InputError(f"The rarer class has only {least} rows: a comparison needs at least four, preferably forty.")
     if least < 2 * folds:
         voice.note(f"The rarer class has only {least} rows, so {least // 2} folds are used.")
     return min(folds, least // 2)

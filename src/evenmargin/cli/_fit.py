@@ -97,7 +97,7 @@ def take_weights(
     if column not in frame.columns:
         raise InputError(f"{name} has no column {column!r} for --weight.")
     if column == target:
-        raise InputError(f"--weight {column}: that is the target; weights need a column of their own.")
+        raise InputError(f"--weight {column} is the target: give a column that holds weights.")
     weight = pd.to_numeric(frame[column], errors="coerce").to_numpy(np.float64)
     wrong = np.flatnonzero(~(weight >= 0) | np.isinf(weight))
     if wrong.size:
@@ -113,7 +113,7 @@ def fit(voice: Voice, *, model: Path | None, report: Path | None, weight: str | 
     for place in places:
         check_place(place, task["data"])
     if len({place.resolve() for place in places}) < len(places):
-        raise InputError(f"{model} is named for the model and for the report: give each a file of its own.")
+        raise InputError(f"--model and --report both name {model}: give each a file of its own.")
     lesson = learn(voice, weight=weight, **task)
     X, y, machine, target = lesson.table.X, lesson.table.y, lesson.model, lesson.table.schema.target
     machine.fit(X, y, sample_weight=lesson.weights)

@@ -57,14 +57,14 @@ class PlainRows(NeededColumns):
             return piece[list(self.names)]
         if self.count is not None and piece.shape[1] != self.count:
             raise InputError(
-                f"The model takes {self.count} columns, known by their order only, and the table has {piece.shape[1]}: "
-                "leave out the others, or fit it on a table with names."
+                f"The model takes {self.count} columns, known by their order only, but the table has {piece.shape[1]}: "
+                "leave out the others, or fit the model on a table with column names."
             )
         try:
             return piece.to_numpy(np.float64, na_value=np.nan)
         except (TypeError, ValueError):
             wrong = [name for name in piece if not pd.api.types.is_numeric_dtype(piece[name])]
-            raise InputError(f"The model takes numbers, and column {quoted(wrong)} holds something else.") from None
+            raise InputError(f"The model takes numbers, but column {quoted(wrong)} holds something else.") from None
 
 
 def open_model(path: Path) -> Loaded:

@@ -118,13 +118,13 @@ class Judge:
 
     def _check(self, threshold: float) -> None:
         if not self.two:
-            raise InputError(f"--threshold is for two classes, and this model has {self.classes.size}.")
+            raise InputError(f"--threshold is for two classes, but this model has {self.classes.size}.")
         if not np.isfinite(threshold):
             raise InputError(f"--threshold {threshold} is not a finite number.")
         if not (self.probable or self.scored):
-            raise InputError("--threshold needs a model with probabilities or scores, and this one has neither.")
+            raise InputError("--threshold needs a model with probabilities or scores, but this one has neither.")
         if self.probable and not 0 <= threshold <= 1:
-            raise InputError(f"--threshold {threshold:g} is for a probability: it must lie between 0 and 1.")
+            raise InputError(f"--threshold {threshold:g} is not a probability: it must lie between 0 and 1.")
         if isinstance(self.model, EvenMarginClassifier) and 0 < threshold < 1:
             self.model.set_operating_point(probability=threshold)  # scores are measured from there, too
             self.threshold = None

@@ -98,17 +98,17 @@ def _rarer(counts: dict[str, int], name: str, notes: list[str]) -> str:
             )
         raise InputError(
             f"The target {name!r} has {len(counts):,} different values, {_counted(counts)}: choose the "
-            "one to find with --positive VALUE, and all others are the other class."
+            "one to find with --positive VALUE, and all others become the other class."
         )
     first, last = sorted(counts, key=lambda word: (as_number(word) if numbers else 0.0, word))
     total = sum(counts.values())
     if counts[first] == counts[last]:
         notes.append(
-            f"The class to find is {last!r} of {name!r}; for {first!r}, which is as frequent, give --positive {first}."
+            f"The class to find is {last!r} in {name!r}; for {first!r}, which is as frequent, give --positive {first}."
         )
         return last
     rare = last if is_minority(counts[last], counts[first]) else first
-    notes.append(f"The class to find is {rare!r} of {name!r}, the rarer one: {counts[rare]:,} of {total:,} rows.")
+    notes.append(f"The class to find is {rare!r} in {name!r}, the rarer one: {counts[rare]:,} of {total:,} rows.")
     return rare
 
 
@@ -119,7 +119,7 @@ def _named(positive: str, counts: dict[str, int], name: str) -> str:
         return label
     similar = suggestion(word, counts, 1)
     perhaps = f" ({similar})" if similar else ""
-    raise InputError(f"{positive!r} is not a value of the target {name!r}{perhaps}: it has {_counted(counts)}.")
+    raise InputError(f"{positive!r} is not a value of the target {name!r}{perhaps}, which has {_counted(counts)}.")
 
 
 def _counted(counts: dict[str, int], most: int = 8) -> str:

@@ -134,7 +134,7 @@ def speaking(*, as_json: bool = False, quiet: bool = False, debug: bool = False)
         _close_output()  # whoever read it has gone
         raise typer.Exit(FAILED) from None
     except MemoryError:
-        raise voice.fail("There is not enough memory for this.", FAILED) from None
+        raise voice.fail("There is not enough memory: give a smaller table, or close other programs.", FAILED) from None
     except OSError as error:
         if error.filename is None and error.errno in (errno.ENOSPC, errno.EIO):
             _close_output()

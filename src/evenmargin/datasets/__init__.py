@@ -101,13 +101,13 @@ def load(
     folder : path, optional
         Where to look for NAME.npz first; by default the folder that EVENMARGIN_DATA names.
     random_state : int, RandomState instance or None, default=0
-        For the two sets of which the papers drew rows and do not say which: letter and
-        adult_a9a. The draw does not depend on the order of the rows in the file.
+        For letter and adult_a9a, of which the papers drew rows without saying which.
+        The draw does not depend on the order of the rows in the file.
     stored : bool, default=False
         Give the set as its source has it: the source's split, all rows and columns, the
         minority as +1.
     download : bool, default=True
-        Whether a set that is nowhere on this machine may be downloaded from OpenML.
+        Whether a set that is not on this machine may be downloaded from OpenML.
 
     Returns
     -------

@@ -38,7 +38,7 @@ def scheme_weights(density: Array, scheme: str, weight: Array) -> Array:
         found = density ** _POWERS[scheme]
     if not (np.isfinite(found) & (found > 0)).all():
         raise ValueError(
-            f"scheme={scheme!r} gives weights beyond the floating-point numbers, as sample_weight ranges from "
+            f"scheme={scheme!r} gives weights too large or too small to represent, as sample_weight ranges from "
             f"{weight[weight > 0].min():.1e} to {weight.max():.1e}: divide it by its mean, or choose another scheme."
         )
     return np.asarray(found)
@@ -56,7 +56,7 @@ def classes_without_weight(alive: Collection[Any], classes: list[Any]) -> list[A
     """The classes without any row of a weight above 0, given those that have one."""
     if not alive:
         raise ValueError(
-            "scheme='same_class': at every row other classes are denser than its own, so that all weights are 0; "
+            "scheme='same_class': at every row other classes are denser than its own, so all weights are 0; "
             "choose a larger gamma or another scheme."
         )
     return [label for label in classes if label not in alive]

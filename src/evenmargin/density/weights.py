@@ -40,7 +40,7 @@ class DensityWeights(Portable):
 
     s_i = Σ_j exp(−γ‖x_i − x_j‖²) is large where many rows are close together. The weights are a function of
     it, for any estimator whose `fit` takes `sample_weight`. They multiply C there: without `normalize`, s
-    reaches n and s² reaches n², so that C must be chosen separately for each scheme.
+    reaches n and s² reaches n², so C must be chosen separately for each scheme.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class DensityWeights(Portable):
         4. "inverse_sqrt": 1/√s
         5. "inverse": 1/s
         6. "inverse_square": 1/s²
-        7. "same_class": the density of the row's own class less that of the
+        7. "same_class": the density of the row's own class minus that of the
            others, cut at 0. A row of weight 0 is ignored in training.
         8. "random": 1 + U[0, 1), which does not depend on the data: a control.
 
@@ -61,22 +61,22 @@ class DensityWeights(Portable):
     gamma : float, "scale" or "auto", default="scale"
         γ, as in `SVC`: "scale" is 1/(d · variance of all entries), counting sample weights, "auto" 1/d.
     normalize : {"mean"} or None, default=None
-        "mean": divided by their mean, counting sample weights. None: not normalized, as in the paper.
+        "mean": divide the weights by their mean, counting sample weights. None: as in the paper.
     method : {"exact", "fourier"}, default="exact"
         "exact": all n²/2 kernel values, computed in tiles that are not kept. "fourier": random Fourier
         features, in a time of n · n_components. The standard error of s_i/n is at most √(1/(2 ·
         n_components)), and about √(s̄/(2 · n_components · n)), s̄ the mean of s, where few rows are near;
-        `density_error_` is the measured one of s_i. s_i cannot be below 1, as j = i
-        counts, and is cut there (at the row's sample weight, if there is one). So
-        this works well in dense regions and says little about isolated rows.
+        `density_error_` estimates it for s_i. As j = i counts, s_i is at least
+        1 (the row's sample weight, if there is one), and lower estimates are raised to
+        that. So this works well in dense regions and says little about isolated rows.
     n_components : int, default=1000
         Frequencies of method="fourier"; n_components · n_features numbers are held.
     random_state : int, RandomState or None, default=None
         For scheme="random" and method="fourier".
     device : None, "cpu", "cuda" or "cuda:0", default=None
         Where to compute. None: where X is, which is a GPU for a CUDA tensor. If X is a
-        tensor, the weights are a tensor on its device. As `density` of a machine that
-        runs on a GPU they are computed there, with its rows, whatever is given here.
+        tensor, the weights are a tensor on its device. As the `density` of a machine
+        that runs on a GPU, weights are computed there, whatever is given here.
 
     Attributes
     ----------
@@ -164,8 +164,8 @@ class DensityWeights(Portable):
         y : array-like of shape (n_samples,), default=None
             Classes, two or more, for scheme="same_class"; ignored otherwise.
         sample_weight : array-like of shape (n_samples,), default=None
-            A weight of 2 counts the row twice. The other rows ignore a row of weight
-            0; its own weight is the one it would have if it were there once.
+            A weight of 2 counts the row twice. A row of weight 0 does not count for the
+            others; its own weight is what it would be if it occurred once.
 
         Returns
         -------
@@ -180,7 +180,7 @@ class DensityWeights(Portable):
         if gone:
             warnings.warn(
                 f"scheme='same_class': at every row of class {', '.join(map(repr, gone))} other classes are denser "
-                "than its own, so that all its weights are 0; choose a larger gamma or another scheme.",
+                "than its own, so all its weights are 0; choose a larger gamma or another scheme.",
                 UserWarning,
                 stacklevel=3,
             )

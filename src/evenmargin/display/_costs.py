@@ -27,7 +27,7 @@ def _counts_above(rows: ScoredRows) -> tuple[Array, Array, Array]:
 
 @dataclass(eq=False, repr=False)
 class CostCurveDisplay(ScoreDisplay):
-    """Cost curves of Drummond and Holte: the expected cost of a classifier whatever the costs and class sizes.
+    """Cost curves of Drummond and Holte: the expected cost of a classifier for all costs and class sizes.
 
     The probability-cost of the positive class, from 0 to 1, is its share of the cost if
     all rows were predicted wrongly: p₊·C₊/(p₊·C₊ + p₋·C₋), where p is the share of a class
@@ -193,7 +193,7 @@ class DecisionCurveDisplay(ProbabilityDisplay):
     _subject = "the decision curve"
     _options = {
         "thresholds": Option(
-            None, "array-like", "From 0 to below 1; as far as the positive class is predicted if None."
+            None, "array-like", "From 0 to below 1; if None, up to where few positives remain above."
         ),
     }  # fmt: skip
 

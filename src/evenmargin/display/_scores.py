@@ -31,10 +31,10 @@ Thresholds: TypeAlias = ArrayLike | Mapping[str, float] | None
 class BoundaryDistanceDisplay(ScoreDisplay):
     """The mean signed distance of each class to the boundary, before and after an adjustment.
 
-    A class whose mean is on the wrong side of 0 is mostly missed. It is figure 1 of
-    Imam, Ting and Kamruzzaman, "z-SVM: An SVM for Improved Classification of
-    Imbalanced Data". Make one with `from_estimator` or `from_predictions`; several on
-    the same axes are drawn side by side.
+    A class whose mean is on the wrong side of 0 is mostly missed. This is figure 1 of
+    Imam, Ting and Kamruzzaman, "z-SVM: An SVM for Improved Classification of Imbalanced
+    Data". Make one with `from_estimator` or `from_predictions`; several on the same
+    axes are drawn side by side.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class BoundaryDistanceDisplay(ScoreDisplay):
     Attributes
     ----------
     bars_ : tuple of two matplotlib BarContainer
-        Of the negative and of the positive class: before, after.
+        For the negative and the positive class: before, after.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class BoundaryDistanceDisplay(ScoreDisplay):
     _is_curve, _name_text = False, "Below the bars."
     _scores = {
         "before": Option(REQUIRED, ROWS, "Scores with the boundary at 0, above it for the positive class."),
-        "after": Option(REQUIRED, ROWS, "Such scores after the adjustment."),
+        "after": Option(REQUIRED, ROWS, "The same scores after the adjustment."),
     }
     _asked = {
         "geometric": Option(
@@ -182,9 +182,9 @@ class ScoreHistogramDisplay(ScoreDisplay):
     Parameters
     ----------
     edges : ndarray of shape (n_bins + 1,)
-        Of the bins, the same for both classes; outliers lie beyond them.
+        Edges of the bins, the same for both classes; outliers lie beyond them.
     densities : tuple of two ndarrays of shape (n_bins,)
-        Of the negative and of the positive class: the share in a bin divided by its width.
+        For the negative and the positive class: the share in a bin divided by its width.
     totals : tuple of two floats
         Weight of each class.
     labels : tuple
@@ -232,7 +232,7 @@ class ScoreHistogramDisplay(ScoreDisplay):
         "thresholds": Option(
             None, "'own', None, float, list of floats or dict",
             "Lines to draw; a dict gives their names. 'own' is the threshold of the estimator\nand, for a "
-            "ZAdjustedClassifier that chose one, that of its machine before.", "own",
+            "ZAdjustedClassifier that chose one, also that before the adjustment.", "own",
         ),
     }  # fmt: skip
 

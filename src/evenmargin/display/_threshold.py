@@ -94,15 +94,15 @@ class ThresholdDisplay(ScoreDisplay):
         Each metric as a step function: its breaks and one value more. Mean costs are
         positive numbers, not negated.
     kind : {"threshold", "z"}
-        What the curves run over.
+        What the curves are drawn against.
     at : float or None
         The chosen threshold or z.
     span : tuple of two floats
-        The part of it that is drawn, which outliers do not stretch.
+        The range of thresholds or z to draw, without outliers.
     values : dict of str to float
         The metrics at `at`.
     score_name : str, default="score"
-        The score that the threshold is for, in the label of the axis.
+        The name of the score in the label of the axis.
     costs : tuple of str, default=()
         The curves that are costs and have an axis of their own.
 

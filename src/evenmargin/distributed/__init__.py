@@ -1,11 +1,11 @@
-"""Machines on dask arrays and frames: every worker looks at its own partitions, and sums travel.
+"""Machines on dask arrays and frames: every worker computes on its own partitions, and only sums are sent.
 
 Estimators take dask collections where they take arrays; this package does the work and is imported then. Nothing is
 loaded into one memory: a fit goes over the partitions some ten times, and predictions are lazy arrays. Without a
-`distributed.Client` the same graphs run on dask's threads, so that a table on disk needs no cluster.
+`distributed.Client` the same graphs run on dask's threads, so a table on disk needs no cluster.
 
-A fit gives up (`ClusterLost`) when for 30 seconds no worker has gone on or the scheduler has not answered, and waits
-ten times as long for the first worker: ``dask.config.set({"evenmargin.patience": 120})`` has other seconds for that.
+A fit gives up (`ClusterLost`) when for 30 seconds no worker has made progress or the scheduler has not answered, and
+waits ten times as long for the first worker; ``dask.config.set({"evenmargin.patience": 120})`` changes the 30 seconds.
 
 >>> import dask.array as da
 >>> from sklearn.datasets import make_classification

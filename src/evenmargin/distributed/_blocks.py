@@ -70,7 +70,7 @@ def probe(estimator: BaseEstimator, X: MatrixLike) -> Any:
 
 
 def score_blocks(estimator: BaseEstimator, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None) -> float:
-    """The share of rows whose class is predicted, counted by weight: two numbers travel for each block."""
+    """The share of rows that are classified correctly, by weight: two numbers travel for each block."""
     check_is_fitted(estimator)
     if y is None:
         raise ValueError("A score needs the classes of the rows: call score(X, y).")

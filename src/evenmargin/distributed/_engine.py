@@ -34,7 +34,7 @@ _LOOK = 1.0  # seconds between two looks at the cluster
 
 
 class ClusterLost(RuntimeError):
-    """No worker is left that makes progress, or no scheduler. The machine holds what the fit had reached."""
+    """No worker is left that makes progress, or no scheduler. The machine keeps what the fit had reached."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class Engine:
         if free and _ROOM * largest > max(free):
             raise MemoryError(
                 f"The largest partition has {largest / 1e6:.0f} MB and needs {_ROOM} times as much to be processed, "
-                f"and no worker has more than {max(free) / 1e6:.0f} MB left: cut the table into smaller partitions, "
+                f"but no worker has more than {max(free) / 1e6:.0f} MB left: cut the table into smaller partitions, "
                 "or raise memory_limit. If its blocks are sparse, give the dask array a sparse meta."
             )
 

@@ -126,7 +126,7 @@ def _check(machine: BaseEstimator, y: VectorLike) -> Any:
     if not (isinstance(machine.solver, Newton) or machine.solver in ("auto", "newton")):
         raise ValueError(f"On dask collections the solver must be 'auto' or 'newton', not {machine.solver!r}.")
     if machine.stopping is not None:
-        raise ValueError("stopping is for the stochastic solvers; on dask collections 'newton' stops by its gap.")
+        raise ValueError("stopping is for the stochastic solvers: on dask collections use None.")
     if machine.density is not None:
         raise ValueError(
             "density needs all rows at once: on dask collections give the weights of DensityWeights as sample_weight."
@@ -237,7 +237,7 @@ class _Rounds:
         reached = bool(self.courses) and all(course.best_sums is not None for course in self.courses)
         if isinstance(error, ClusterLost):
             rounds = max((course.rounds for course in self.courses), default=0)
-            then = "The machine holds what was reached; with warm_start=True the next fit goes on from there."
+            then = "The machine keeps what was reached; with warm_start=True the next fit continues from there."
             lost = ClusterLost(
                 f"The cluster was lost in round {rounds}. {error} {then if reached else 'Nothing was reached.'}"
             )

@@ -182,8 +182,8 @@ class RBF(Euclidean):
 class Exponential(Euclidean):
     """exp(−γ‖a − b‖): less smooth than RBF, and as fast.
 
-    The distance comes from a matrix product, so that of rows that are close to
-    each other float32 keeps half of its digits.
+    The distance comes from a matrix product; for rows that are close to each other,
+    float32 keeps half of its digits.
 
     Examples
     --------

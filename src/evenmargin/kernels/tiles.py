@@ -37,7 +37,7 @@ class Points:
     centre : ndarray of shape (d,) or None
         What to subtract; both sides of a product need the same.
     budget : int
-        Bytes up to which all rows are kept prepared. Above it they are prepared whenever they are asked for.
+        Bytes up to which all rows are kept prepared. Above it they are prepared each time they are needed.
     """
 
     def __init__(
@@ -134,22 +134,22 @@ def kernel_dot(
     kernel : a settled kernel
     A, B : ndarray or CSR of shapes (p, d) and (q, d), or `Points` of the kernel
         Where one of them is on a device (`arrays.Rows` or `products.DevicePoints`), the product is computed there. With
-        `Precomputed`, A is K(A, B) itself and B is not looked at.
+        `Precomputed`, A is K(A, B) itself and B is ignored.
     V : ndarray of shape (q,) or (q, k)
     dtype : float32 or float64, default: that of A; on a device float32
         Of the tiles; sums over tiles are in float64.
     workers : Workers, optional
         Threads over tiles; none: as many as there are cores, where it pays.
     compiled : bool, default=False
-        Take the compiled exp in float32, twice as fast, which imports numba.
+        Use the compiled exp in float32, which is twice as fast and imports numba.
     shift : float, default=0.0
-        A number that most kernel values are near to. Sums are taken over what they
-        differ from it, which saves digits in float32 where much cancels.
+        A number that most kernel values are near to. Sums are taken over the
+        differences from it, which saves digits in float32 where much cancels.
     precision : "high", "fast" or None, default=None
         Of the RBF kernel on a device with tensor cores, in float32: "fast" rounds rows to 11 bits, "high" (also None)
         keeps 22 of float32's 24. Sums have an error of some 3e-4 ("fast") and 3e-7 ("high") of Σ K|v|, which grows with
         γ‖x‖² of the centred rows: to 1e-3 at 8, from where on "fast" is computed as "high", and to 4e-5 at 170, twice
-        that of plain float32. Other cases have no use for it.
+        that of plain float32. Other cases ignore it.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Networks whose losses are weighted by density."""
+"""Neural networks whose losses are weighted by density."""
 
 from __future__ import annotations
 

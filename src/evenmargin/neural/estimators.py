@@ -37,7 +37,7 @@ _LARGEST_TARGET = 1e100  # squares of larger ones would overflow
 
 
 class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
-    """A multilayer perceptron for a number, with a loss weighted by the density around each row.
+    """A multilayer perceptron for regression, with a loss weighted by the density around each row.
 
     Minimises the mean of w_i · loss(f(x_i), y_i) + alpha/2 ‖matrices‖² with layers of ReLU, w_i the density
     weight times the sample weight, divided by their mean. Rows of weight 0 are left out first.
@@ -58,29 +58,29 @@ class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
         Price of the squared entries of the matrices, not of the intercepts. It is
         not divided by the number of rows, as it is in scikit-learn's MLP.
     learning_rate_init : float, default=1e-3
-        Of Adam.
+        The learning rate of Adam.
     batch_size : int, default=200
-        Rows in a batch at most; batches are of equal size to within a row.
+        The most rows in a batch; batches are of equal size to within a row.
     max_epochs : int, default=200
-        Passes over the rows at most.
+        The most passes over the rows.
     early_stopping : bool, default=False
         Hold out `validation_fraction` of the rows, watch their loss, and keep the network of the epoch in
-        which it was lowest. Their weights there are the sample weights (and class weights) without the
-        density, which is a means of training and not what errors cost. False: the loss of the training rows
-        is watched, and the last network kept.
+        which it was lowest. They are weighted by sample weights (and class weights) only: the density
+        serves training and is not the cost of an error. False: the loss of the training rows is watched,
+        and the last network kept.
     validation_fraction : float, default=0.1
     n_iter_no_change : int or None, default=10
-        Stop after as many epochs in which the loss watched did not fall by `tol`; None: never.
+        Stop after this many epochs in which the watched loss did not fall by `tol`; None: never.
     tol : float, default=1e-4
-        Of the loss as the network sees it, with a standardised target.
+        In units of the loss that the network sees, with a standardised target.
     standardize : bool, default=True
         Centre and scale the columns and the target by the weighted mean and deviation of the training rows;
         columns of a sparse X are scaled only. The paper does not say whether it did.
     device : str, default="auto"
         Where to train: "auto" is "cuda" where torch finds one, otherwise "cpu".
     random_state : int, RandomState or None, default=None
-        For the start, the order of the rows, those held out, and a density that needs it. The same number
-        gives the same network on the same CPU; one of more than 2·10⁷ products of numbers a batch also needs
+        For the start, the order of the rows, those held out, and a density that needs it. The same seed
+        gives the same network on the same CPU; one with more than 2·10⁷ multiplications per batch also needs
         the same number of torch's threads. torch's own random state is not touched.
     verbose : int, default=0
         1 shows a progress bar.
@@ -93,7 +93,7 @@ class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
     n_iter_ : int
         Epochs.
     loss_curve_ : list of float
-        The weighted mean loss of each epoch, noted batch by batch on the way.
+        The weighted mean loss of each epoch, recorded batch by batch during training.
     validation_loss_curve_ : list of float or None
         With early_stopping: the loss of the rows held out, after each epoch.
     best_loss_ : float
@@ -165,7 +165,7 @@ class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
         self._return_to_unit(centre, unit, unit**power)
 
     def predict(self, X: MatrixLike) -> Array:
-        """The number for each row.
+        """The predicted number for each row.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class DensityWeightedMLPRegressor(RegressorMixin, DensityWeightedMLP):
 
 
 class DensityWeightedMLPClassifier(ClassifierMixin, DensityWeightedMLP):
-    """A multilayer perceptron for classes, with a loss weighted by the density around each row.
+    """A multilayer perceptron for classification, with a loss weighted by the density around each row.
 
     Minimises the weighted mean of the log loss, with a logistic output for two classes and a softmax for
     more. The weight of a row is its class weight times its density weight times its sample weight, divided by
@@ -200,7 +200,7 @@ class DensityWeightedMLPClassifier(ClassifierMixin, DensityWeightedMLP):
     ----------
     class_weight : None, "balanced" or dict, default=None
         "balanced": total/(n_classes · total of the class), where totals count sample weights. dict: by label, 1
-        where a label is missing. Class weights do not see densities. Probabilities are those under the weights.
+        where a label is missing. Class weights ignore densities. Probabilities are those under the weights.
     early_stopping : bool, default=False
         Rows are held out class by class, at least one of each.
     standardize : bool, default=True

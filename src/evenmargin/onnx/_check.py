@@ -140,7 +140,7 @@ def _run(session: Any, fed: dict[str, NDArray[Any]]) -> list[NDArray[Any]]:
     kinds = {"tensor(float)": np.float32, "tensor(double)": np.float64}
     for own in session.get_inputs():
         if own.name not in fed:
-            raise ValueError(f"The graph has an input {own.name!r} that the model lacks: it is not of this model.")
+            raise ValueError(f"The graph has an input {own.name!r} that the model lacks: it belongs to another model.")
         if own.type in kinds:
             fed[own.name] = fed[own.name].astype(kinds[own.type], copy=False)
     rows = next(iter(fed.values())).shape[0]

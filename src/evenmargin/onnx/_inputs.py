@@ -52,7 +52,7 @@ def inputs_of(model: BaseEstimator, X: MatrixLike = None) -> list[Input]:
     if known is not None:
         return [Input(name, known) for name in names]
     if X is None:
-        raise ValueError("This pipeline was fitted on a frame: give some rows of it as X, for the types of columns.")
+        raise ValueError("This pipeline was fitted on a frame: give some of its rows as X, for the types of columns.")
     frame = _frame(X, names)
     return [Input(str(name), np.float64 if becomes_number(frame[name]) else str) for name in frame.columns]
 

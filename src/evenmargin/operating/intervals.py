@@ -62,7 +62,7 @@ def metric_interval(
     """A metric of the predictions at a threshold, with a confidence interval that holds up with few rows.
 
     Recall, specificity and precision have Wilson's interval. For a metric of both classes
-    it is that of its quantiles when recall, specificity and the share of the positive
+    it lies between its quantiles when recall, specificity and the share of the positive
     class are independent, each with Jeffreys' distribution for its counts. ROC-AUC has
     DeLong's variance, blended with the expected one where rows are few.
 
@@ -72,7 +72,7 @@ def metric_interval(
     Parameters
     ----------
     scores : array-like of shape (n,) or (repeats, n)
-        Of rows that the machine was not trained on; repeats are rounds of
+        Scores of rows that the machine was not trained on; repeats are rounds of
         cross-validation, which are averaged and count as one.
     positive : array-like of shape (n,)
     threshold : float, default=0.0
@@ -135,7 +135,7 @@ def expected_cost(
     ----------
     recall, specificity : float
     positives, negatives : float
-        Rows of each class: how certain the rates are, and how frequent the classes.
+        Rows of each class, for the certainty of the rates and the frequency of the classes.
     costs : mapping or matrix
         As in `get_objective`.
 

@@ -139,7 +139,7 @@ def operating_curve(
     import pandas as pd
 
     if not as_real(max_points) >= 10:
-        raise ValueError(f"max_points={max_points!r} must be a number of thresholds, 10 or more.")
+        raise ValueError(f"max_points={max_points!r} must be a number of at least 10.")
     sample = LabelledScores.of(scores, positive, sample_weight)
     threshold = sample.thresholds(int(max_points))
     tp, fn, fp, tn = counts = sample.counts(threshold)
@@ -189,7 +189,7 @@ def _smooth_threshold(sample: LabelledScores, objective: Objective) -> float | N
     grid = np.union1d(between(values), np.linspace(values[0] - margin, values[-1] + margin, _GRID))
     rank = ranks(grid)
     if np.isneginf(rank).all():
-        raise ValueError(f"objective {objective} is NaN or −inf at every threshold, so that none is best.")
+        raise ValueError(f"objective {objective} is NaN or −inf at every threshold, so there is no best one.")
     below_floor = objective.floor is not None and rank.max() < 0
     if below_floor and objective.reached(*sample.counts(sample.thresholds())[:3]).any():
         return None

@@ -1,4 +1,4 @@
-"""Models that travel: one file, checked before it is opened, from which no code runs.
+"""Model files: checked before they are opened, and unable to run code.
 
 A model file is a zip that skops writes and reads (`schema.json` says what the model is made of, arrays lie beside it),
 with one more member, `evenmargin.json`: who wrote it, when, and notes. The comment of the archive is the seal, that is,

@@ -102,7 +102,7 @@ class Audit:
         place = state["content"]["state"]["content"]["pos"]
         kinds = [part["__loader__"] for part in (state, state["content"]["state"], place)]
         fine = kinds == ["DictNode", "DictNode", "JsonNode"] and 0 <= as_integer(json.loads(place["content"])) <= 624
-        require(fine, "a random state in it is not one")
+        require(fine, "a random state in it is not valid")
 
 
 def _check_array(content: bytes) -> None:

@@ -138,7 +138,7 @@ def _what_it_is(head: bytes) -> str:
         return "is empty, so it is not a model file."
     if any(map(_PICKLE.match, [head, *_decompressed(head)])):
         return (
-            "is a pickle, which can run any code when it is opened, so it was not: if you trust its source, "
+            "is a pickle, which can run any code when opened, so it was not opened: if you trust its source, "
             "load it with joblib or pickle yourself, and save the model with evenmargin.save."
         )
     if head.startswith(b"PK\x03\x04"):

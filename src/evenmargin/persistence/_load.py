@@ -41,7 +41,7 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[str | Callable[..., 
     Warns
     -----
     UserWarning
-        If it was saved with a newer evenmargin, or another scikit-learn.
+        If the model was saved with a newer evenmargin, or another scikit-learn.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def load(path: str | os.PathLike[str], *, trusted: Iterable[str | Callable[..., 
 def load_with_manifest(
     path: str | os.PathLike[str], *, trusted: Iterable[str | Callable[..., Any]] = ()
 ) -> tuple[Any, Manifest]:
-    """The model in a file and the manifest of the file, which is read once; for the rest see `load`.
+    """The model in a file and its manifest, read together; for the rest see `load`.
 
     Examples
     --------

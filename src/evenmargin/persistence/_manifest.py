@@ -59,7 +59,7 @@ def _versions() -> dict[str, str]:
 
 def written_manifest(model: Any, notes: dict[str, Any] | None) -> bytes:
     if not isinstance(notes, dict | None):
-        raise ModelFileError(f"notes must be a dict, and this is a {type(notes).__name__}.")
+        raise ModelFileError(f"notes must be a dict, not a {type(notes).__name__}.")
     manifest = {
         "format": FORMAT,
         "model": file_name(full_name(type(model))),
@@ -76,10 +76,10 @@ def written_manifest(model: Any, notes: dict[str, Any] | None) -> bytes:
 def parsed_manifest(content: bytes) -> Manifest:
     """Read the manifest of a verified file."""
     stated = json.loads(members_of(content, only=MANIFEST)[MANIFEST])
-    require(re.fullmatch(r"[\w.]{1,200}", stated["model"]) is not None, "the name of its type is not one")
+    require(re.fullmatch(r"[\w.]{1,200}", stated["model"]) is not None, "the name of its type is not valid")
     require({"evenmargin", "scikit-learn"} <= set(stated["versions"]), "it does not say who wrote it")
     for text in (*stated["versions"], *stated["versions"].values()):
-        require(re.fullmatch(r"[\w.+-]{1,50}", text) is not None, "a version in it is not one")
+        require(re.fullmatch(r"[\w.+-]{1,50}", text) is not None, "a version in it is not valid")
     require(isinstance(stated["notes"], dict), "its notes are not a dict")
     moment = datetime.fromisoformat(stated["saved"]).isoformat()
     return Manifest(stated["model"], moment, stated["versions"], stated["notes"], as_integer(stated["format"]))

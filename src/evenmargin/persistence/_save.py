@@ -39,8 +39,8 @@ def save(
     path : path-like
         Usually with the suffix .skops.
     notes : dict or None, default=None
-        Travels along; see `read_manifest`. It comes back as JSON has it: tuples as
-        lists, keys as strings.
+        Stored with the model; see `read_manifest`. They come back as JSON has them:
+        tuples as lists, keys as strings.
     trusted : iterable of str, types or functions, default=()
         Classes and functions from elsewhere that the model holds, or their full names.
         `load` needs them too.
@@ -70,7 +70,7 @@ def save(
     known = names_of(trusted)
     if isinstance(model, type) or not hasattr(model, "get_params"):
         what = f"the class {model.__name__}" if isinstance(model, type) else f"a {full_name(type(model))}"
-        raise ModelFileError(f"save takes an estimator, such as LinearSVM().fit(X, y), and this is {what}.")
+        raise ModelFileError(f"save takes an estimator, such as LinearSVM().fit(X, y), not {what}.")
     check_place(path)
     return replace_file(path, _packed(model, written_manifest(model, notes), known))
 

@@ -1,4 +1,4 @@
-"""The report for people: one HTML file about a model that opens from disk and loads nothing."""
+"""A report on a model for people to read: one HTML file that opens from disk and loads nothing else."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def render_report(
         The class to find; if None, the model's own, or the rarer one.
     title : str, default=None
     target : str, default=None
-        What the labels say, such as the name of their column.
+        What the labels describe, such as the name of their column.
     prices : dict, default=None
         What a missed case and a false alarm cost, ``{"fn": 100, "fp": 1}``. If None, the
         prices of the model's objective or, if it has none, prices at which both classes
@@ -66,7 +66,7 @@ def render_report(
     rows : sequence, default=None
         Names of the rows; if None, their numbers from 1.
     provenance : mapping of str, default=None
-        More facts about how it was made, such as the file and the command.
+        More facts on how the model was made, such as the file and the command.
     random_state : int, RandomState or None, default=0
         For samples of rows.
 

@@ -246,10 +246,10 @@ def _draw_cuts(frame: Frame, cuts: dict[str, float]) -> None:
 def reliability_chart(bins: CalibrationBins, base: float, label: str) -> Markup:
     """Predicted against observed shares, with intervals."""
     reach = min(1.0, 1.1 * float(max(bins.prob_pred.max(), bins.prob_true.max(), min(bins.upper.max(), 0.1))))
-    figures = f"Brier score {bins.brier:.4f}, and {base:.4f} for the base rate. The table beside it has all figures."
+    figures = f"Brier score {bins.brier:.4f}; {base:.4f} for the base rate. The table has all figures."
     frame = Frame(
         "reliability-chart",
-        axes=("predicted probability", f"of these were {cut(label, 30)}"),
+        axes=("predicted probability", f"observed share of {cut(label, 30)}"),
         words=("Predicted and observed", figures),
         x_range=(0.0, reach),
         y_range=(0.0, reach),

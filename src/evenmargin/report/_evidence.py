@@ -219,7 +219,7 @@ def gather(
         scores = rule.score(kept)
         probabilities = rule.probability(kept, scores)
     if not np.isfinite(scores).all():
-        raise ValueError("The model gives scores that are not finite: look for values in X that are too large.")
+        raise ValueError("The model gives scores that are not finite: check X for values that are too large.")
     if np.unique(positive[index]).size < 2:
         raise ValueError("Rows of both classes with a weight above 0 are needed for a report.")
     return Evidence(

@@ -70,7 +70,7 @@ def _coefficients(evidence: Evidence) -> Influence | None:
     values = np.ravel(coef).astype(np.float64) * _deviations(X)
     values = values if evidence.rule.which == 1 else -values
     order = np.argsort(-np.abs(values), kind="stable")
-    how = "How much the score changes if the column grows by one standard deviation, from the model's coefficients."
+    how = "The change of the score when a column grows by one standard deviation, from the model's coefficients."
     return Influence(order, values[order], None, True, how)
 
 
@@ -107,15 +107,15 @@ def _permutation(evidence: Evidence, seed: int, seconds: float) -> Influence | N
     drops = means[best, 1] if means[:, 1].max() >= _VISIBLE else None
     how = _how(evidence, rows.size, tried.size, min(map(len, lost.values())), seconds)
     if drops is not None:
-        how += f" The figure at the right is the drop in ROC-AUC, from {area:.3f}."
+        how += f" The last figure is the drop in ROC-AUC, from {area:.3f}."
     return Influence(tried[best], means[best, 0], drops, False, how)
 
 
 def _how(evidence: Evidence, rows: int, tried: int, repeats: int, seconds: float) -> str:
     times = {1: "once", 2: "twice", 3: "three times"}[repeats]
     text = (
-        "How much of the distance between the mean scores of the two classes is lost when the values of the column "
-        f"are shuffled: each column was shuffled {times}, on {rows:,} rows."
+        "The share of the distance between the mean scores of the two classes that is lost when a column is "
+        f"shuffled: each one was shuffled {times}, on {rows:,} rows."
     )
     if evidence.training:
         text += " The model has seen these rows, so the figures show how much it relies on a column."
@@ -123,7 +123,7 @@ def _how(evidence: Evidence, rows: int, tried: int, repeats: int, seconds: float
     if left > 0:
         out_of_time = tried < min(_COLUMNS, evidence.table.columns)
         why = f"after {seconds:g} seconds" if out_of_time else f"after {_COLUMNS} columns"
-        text += f" It was cut short {why}: {left:,} columns that matter less by themselves were not tried."
+        text += f" This ended {why}: {left:,} columns that separate the classes less were not tried."
     return text
 
 

@@ -60,7 +60,7 @@ def snippet(model: BaseEstimator, weighted: bool = False, command: object = None
         rows = "X, y, sample_weight: the training rows, their labels and weights"
     lines = [] if command is None else [f"# made by: {_one_line(command)}"]
     lines += [*_imports(model), "", f"# {rows}"]
-    lines += [f"# {name} was {text}: this has no form in Python, so fill it in yourself" for name, text in lost]
+    lines += [f"# {name} was {text}, which cannot be written in Python: fill it in yourself" for name, text in lost]
     weights = ", sample_weight=sample_weight" if weighted else ""
     lines += [f"model = {written}", f"model.fit(X, y{weights})"]
     if isinstance(model, EvenMarginClassifier) and _moved(model):

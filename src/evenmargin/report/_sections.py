@@ -91,14 +91,14 @@ def _cautions(evidence: Evidence, bins: CalibrationBins | None) -> list[str]:
         verb = plural(count, "row is", "rows are")
         sentences.append(f"Only {count} {verb} {label}: all figures are rough. Trust the ranges, not the values.")
     elif recall.high - recall.low > _WIDE:
-        sentences.append(f"How many cases of {label} it finds is only roughly known: more rows of it would help.")
+        sentences.append(f"How many cases of {label} the model finds is only roughly known: more such rows would help.")
     if area.low <= 0.5:
-        sentences.append("It may be no better than guessing: the range of its ROC-AUC includes one half.")
+        sentences.append("The model may be no better than guessing: the range of its ROC-AUC includes one half.")
     better = min(evidence.extremes, key=lambda group: evidence.extremes[group])
     if expected["cost"].value > evidence.extremes[better]:
-        sentences.append(f"At these prices flagging {better} costs less than using the model at its present threshold.")
+        sentences.append(f"At these prices, flagging {better} costs less than using the model at its threshold.")
     if bins is not None and not _trusted(bins, evidence):
-        sentences.append("Its probabilities are badly calibrated: use them to rank rows, not as frequencies.")
+        sentences.append("The probabilities are badly calibrated: use them to rank rows, not as frequencies.")
     sentences += _of_the_model(evidence)
     if evidence.weighted:
         sentences.append("Rows are weighted: counts are sums of weights.")
@@ -109,7 +109,7 @@ def _of_the_model(evidence: Evidence) -> list[str]:
     """What the model itself reports, and whether its predictions are those of its scores and threshold."""
     sentences, goal, chosen = [], evidence.objective, evidence.chosen
     if goal is not None and goal.has_floor and not goal.reached(*np.array(chosen[:3])[:, None])[0]:
-        sentences.append(f"The {goal} that was asked for is not reached on these rows.")
+        sentences.append(f"The goal, {goal}, is not reached on these rows.")
     for title, text in getattr(getattr(evidence.model, "summary_", None), "lines", []):
         if title.strip() == "note" and text.startswith("time was short"):
             sentences.append(f"The fit ran out of time: {text.split(': ', 1)[-1]}.")
@@ -171,7 +171,7 @@ def _typical(evidence: Evidence, j: int) -> str:
     if evidence.table.kinds[j] == "number":
         numbers = evidence.table.numbers(j, evidence.index[:100_000])
         low, middle, high = np.nanquantile(numbers, [0.0, 0.5, 1.0])
-        return f"{value(low)} to {value(high)}, half up to {value(middle)}"
+        return f"{value(low)} to {value(high)}, median {value(middle)}"
     if evidence.table.kinds[j] == "date":
         return f"{value(known.min())} to {value(known.max())}"
     often = known.astype(str).value_counts()
@@ -348,8 +348,8 @@ def _row_tables(evidence: Evidence, found: Influence | None) -> Context:
     label, score = quoted(evidence.labels[0]), "score" if evidence.probabilities is None else "probability"
     tables = [
         ("The riskiest rows", f"The {min(_SHOWN, order.size)} rows with the highest scores.", order),
-        ("The worst misses", f"Rows that are {label} and have the lowest scores of those not flagged.", missed),
-        ("The worst false alarms", f"Rows that are not {label} and have the highest scores of those flagged.", alarms),
+        ("The worst misses", f"Rows of {label} that are not flagged, the lowest scores first.", missed),
+        ("The worst false alarms", f"Flagged rows that are not {label}, the highest scores first.", alarms),
     ]
     listed = [(title, note, [_row(evidence, i, columns) for i in of[:_SHOWN]], of.size) for title, note, of in tables]
     names = [(evidence.table.shown[j], "number") for j in columns]

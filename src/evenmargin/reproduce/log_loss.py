@@ -149,7 +149,7 @@ TABLES = (
         partial(_jobs, table="table3", long=True), _report3,
     ),
     Table(
-        "log-loss-table4", "training and testing times of the four", "log-loss", tuple(SETS),
+        "log-loss-table4", "training and testing times of these four", "log-loss", tuple(SETS),
         partial(_jobs, table="table4"), _report4,
     ),
 )  # fmt: skip

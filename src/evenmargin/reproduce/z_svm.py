@@ -412,7 +412,7 @@ TABLES = (
         _fig1_jobs, _fig1_report, draw=_fig1_draw,
     ),
     Table(
-        "z-svm-fig2", "SMOTE and z-SVM from its machine, by the rate of SMOTE", "z-svm", tuple(SETS),
+        "z-svm-fig2", "SMOTE, and z-SVM on its machine, by the rate of SMOTE", "z-svm", tuple(SETS),
         FIG2.jobs, FIG2.report, needs=("imblearn",), draw=FIG2.draw,
     ),
     Table(

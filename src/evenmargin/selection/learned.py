@@ -1,4 +1,4 @@
-"""Sample weights that are searched for: fit with many, keep the best on other rows, perturb it, go on.
+"""Search for sample weights: fit with many, keep the best on other rows, perturb them, and repeat.
 
 From the best weights w so far come
 
@@ -81,19 +81,19 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
     score of the held-out rows, perturbs it, and repeats.
 
     `best_score_` is the best of `population + rounds · (population − 1)` tries on the
-    same rows, and so optimistic, the more so the fewer these are: judge the result on
-    other rows, and against `estimator` alone. It pays where the held-out rows can be
-    trusted more than the others (name them by `cv`), such as checked labels among
-    many unchecked ones. Where they are as noisy, weights fit their noise, and the
-    plain estimator may well be better.
+    same rows, and so optimistic, the more so the fewer rows there are: judge the result
+    on other rows, and against `estimator` alone. It pays where the held-out rows can be
+    trusted more than the others (name them by `cv`), such as checked labels among many
+    unchecked ones. Where they are as noisy, weights fit their noise, and the plain
+    estimator may well be better.
 
     Parameters
     ----------
     estimator : estimator
         A classifier or regressor whose `fit` takes `sample_weight`, or a Pipeline
-        that ends in one. Where its random_state is None, all its fits get the same.
+        that ends in one. If its random_state is None, all its fits get the same one.
     population : int, default=8
-        Weights in a round, the best so far among them.
+        Weight vectors in a round, including the best so far.
     rounds : int, default=10
         Rounds after the first; 0 takes the best of the first.
     spread : float, default=0.5
@@ -107,10 +107,10 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         a fit is needed for each fold.
     scoring : str, callable or None, default=None
         None is the estimator's own `score`. The accuracy of few rows hardly changes
-        with weights: "neg_log_loss" or "roc_auc" see more. It is given `sample_weight`
-        where `fit` is.
+        with weights: "neg_log_loss" or "roc_auc" are more sensitive. It is given
+        `sample_weight` where `fit` is.
     n_jobs : int or None, default=None
-        Fits at a time; one on a GPU. The result does not depend on it.
+        Fits run at a time; one on a GPU. The result does not depend on it.
     random_state : int, RandomState or None, default=None
     refit : bool, default=True
         Fit again with all rows, held-out ones at a weight of 1. False keeps the
@@ -124,15 +124,15 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         The best weights, factors of `sample_weight`: of mean 1 over the rows trained
         on, and 1 for rows held out or of sample weight 0.
     estimator_ : estimator
-        Fitted.
+        The fitted estimator.
     best_score_ : float
-        Of the best weights, on the rows they were chosen on: optimistic.
+        Score of the best weights, on the rows they were chosen on: optimistic.
     plain_score_ : float
-        Of equal weights, on the same rows.
+        Score of equal weights, on the same rows.
     history_ : list of dict
         For each round "best_score", "scores" (of its new weights) and "improved".
     classes_ : ndarray of shape (n_classes,)
-        Of a classifier.
+        For a classifier.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 
@@ -206,11 +206,11 @@ class LearnedWeights(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         name = weight_name(self.estimator)
         if name is None:
             raise ValueError(
-                f"{type(self.estimator).__name__} takes no sample_weight in fit, so that there are no weights to "
+                f"{type(self.estimator).__name__} takes no sample_weight in fit, so there are no weights to "
                 "learn: choose an estimator that does."
             )
         if self.cv is not None and not self.refit:
-            raise ValueError("With cv there is a fit for each fold, and no single one to keep: use refit=True.")
+            raise ValueError("With cv there is a fit for each fold and no single one to keep: use refit=True.")
         refuse_dask(X)
         X, y = indexable(X, self._target(y))
         weight = check_weights(sample_weight, y.size)

@@ -25,7 +25,7 @@ def pegasos_grid(
 ) -> dict[str, list[Any]]:
     """The grid of the pegasos paper, for `papers.cost_sensitive_pegasos`: λ, the bias, and X.
 
-    X is the number of steps between two looks at ROC-AUC: the whole numbers in a
+    X is the number of steps between two checks of ROC-AUC: the whole numbers in a
     confidence interval of the mean wait for an improvement (`stopping.waiting_time`),
     from the waits of one run here.
 
@@ -40,7 +40,7 @@ def pegasos_grid(
     every : sequence of int or None, default=None
         X. None: from the waits.
     most : int or None, default=None
-        Take so many of the whole numbers at most, evenly spaced.
+        Take at most this many of the whole numbers, evenly spaced.
     T : int, default=1000
         Steps of the run.
     random_state : int, RandomState or None, default=None
@@ -74,7 +74,7 @@ def pegasos_grid(
         if waits.size < 2:
             raise ValueError(
                 f"ROC-AUC improved {waits.size} times in {T} steps, too seldom to tell how long to wait: "
-                "scale the features, raise T, or give every."
+                "scale the features, raise T, or set every."
             )
         steps = waiting_time(waits).integers()
     else:

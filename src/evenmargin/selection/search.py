@@ -75,7 +75,7 @@ class SharedGridSearch(FramesTravel, GridSearchCV):  # type: ignore[misc]  # sci
     shares_work_ : bool
         Whether all fits of the search came from shared work.
     n_shared_ : int
-        How many of them did.
+        How many fits came from shared work.
     best_index_, best_params_, best_score_, best_estimator_, scorer_, n_splits_, refit_time_, multimetric_, \
 classes_, n_features_in_, feature_names_in_
         As in GridSearchCV.
@@ -134,8 +134,8 @@ classes_, n_features_in_, feature_names_in_
             `groups` goes to the splitter, all else to the estimator's `fit`:
             `sample_weight`, or `kernelsvm__sample_weight` in a pipeline. As in
             GridSearchCV of scikit-learn 1.9 and later, `sample_weight` goes to
-            scorers that take it, too. With metadata routing enabled, all go
-            where they are asked for.
+            scorers that take it, too. With metadata routing enabled, all go where they
+            are requested.
 
         Returns
         -------
@@ -172,7 +172,7 @@ classes_, n_features_in_, feature_names_in_
         float
         """
         if getattr(self, "multimetric_", False) and self.refit and not isinstance(self.refit, str):
-            raise ValueError("With several metrics, score needs refit to name the one that counts; or use scorer_.")
+            raise ValueError("With several metrics, score needs refit to name one of them; or use scorer_.")
         asked = self
         if is_tensor(X) and hasattr(self, "best_estimator_") and not is_own_function(self.scoring):
             asked = copy(self)
@@ -274,8 +274,8 @@ classes_, n_features_in_, feature_names_in_
         if self.refit is False or callable(self.refit) or (isinstance(self.refit, str) and self.refit in names):
             return
         raise ValueError(
-            f"With several metrics refit must name the one that counts, of {', '.join(map(repr, names))}, or be False "
-            f"or a callable; it is {self.refit!r}."
+            f"With several metrics refit must be one of {', '.join(map(repr, names))}, False or a callable, "
+            f"not {self.refit!r}."
         )
 
     def _route(self, params: dict[str, Any], scorers: Scorers) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -292,7 +292,7 @@ classes_, n_features_in_, feature_names_in_
         if len(taking) < len(scorers.scorers):
             others = ", ".join(repr(name) for name in scorers.scorers if name not in taking)
             warnings.warn(
-                f"sample_weight counts in the fits, but scoring {others} takes no weights: all rows count alike there.",
+                f"sample_weight is used in the fits, but not by scoring {others}: all rows count equally there.",
                 UserWarning,
                 stacklevel=4,
             )

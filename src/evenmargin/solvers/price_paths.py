@@ -109,12 +109,12 @@ def solve_paths(
     Minimises 1/2 βᵀKβ + Σ_i price_i [1 − y_i (Kβ + b)_i]₊ over the rows of a fold. K is the positive semidefinite
     kernel matrix of all rows, C-contiguous in float32 or float64; it is not changed. y is −1 or +1, of shape (n,), or
     (n_folds, n), and both must be in each fold. Prices, C times the cost of each row, have shape (n_C, n), or
-    (n_folds, n_C, n), and are above 0 for the rows of a fold (others are not looked at). Any sequence works; one that
+    (n_folds, n_C, n), and are above 0 for the rows of a fold (others are ignored). Any sequence works; one that
     ascends in C is fast, since each machine starts from the one before.
 
     A free intercept is learned and not penalised; otherwise it is `intercept`. (For a penalised one, add 1 to K and
     take free=False: the scores then include it.) No pair of rows violates the conditions of the optimum by more than
-    tol, in units of the margin. Folds of up to 2 048 rows, for which alone the squared hinge is, are solved exactly.
+    tol, in units of the margin. Folds of up to 2 048 rows are solved exactly; only these allow the squared hinge.
 
     Examples
     --------

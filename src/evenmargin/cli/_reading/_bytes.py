@@ -66,7 +66,7 @@ class ByteSource:
             for chunk in self.chunks():
                 file.write(chunk)
         except OSError as error:
-            raise InputError(f"{self.name} could not be kept in {tempfile.gettempdir()}: {error.strerror}.") from None
+            raise InputError(f"{self.name} could not be copied to {tempfile.gettempdir()}: {error.strerror}.") from None
         file.seek(0)
         return file
 

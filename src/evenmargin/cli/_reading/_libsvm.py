@@ -36,7 +36,7 @@ class LibsvmFile(TableFile):
                 lowest, highest = min(lowest, int(X.indices.min())), max(highest, X.shape[1] - 1)
         if highest - lowest + 1 > _WIDEST:
             raise InputError(
-                f"{self.name} has {highest - lowest + 1} columns, and a table of at most {_WIDEST} is read here: in "
+                f"{self.name} has {highest - lowest + 1} columns, but at most {_WIDEST} can be read here: in "
                 "Python, LinearSVM takes the sparse matrix of sklearn.datasets.load_svmlight_file."
             )
         self.columns = ["label", *(f"x{j}" for j in range(lowest, highest + 1))]

@@ -162,7 +162,7 @@ def endless(rest: bytes, last: bool, name: str, line: int) -> NoReturn:
         raise InputError(f"A double quote in line {line} of {name} is never closed: close it, or write it twice.")
     if last:
         raise InputError(
-            f"A double quote in line {line} of {name}, the last, is not closed: the file may be cut short."
+            f"A double quote in line {line}, the last of {name}, is not closed: the file may be cut short."
         )
     raise InputError(f"Line {line} of {name} is longer than {LONGEST // 10**6} MB: it is not a table, or damaged.")
 
