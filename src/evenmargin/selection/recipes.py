@@ -7,9 +7,11 @@ differ in C (or alpha) and in how z or a threshold is chosen.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import math
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from numbers import Real
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -90,7 +92,7 @@ def find_recipes(trials: Trials) -> list[Recipe]:
         recipe = recipes[key]
         try:
             if recipe is not None:
-                recipe.candidates.append(_candidate(number, trials.made(params)))
+                recipe.candidates.append(_candidate(number, params, recipe.machine, base))
         except (ValueError, TypeError):
             pass  # a plain fit will say what is wrong
     return [recipe for recipe in recipes.values() if recipe is not None and recipe.candidates]
@@ -125,14 +127,16 @@ def _is_known(machine: KernelSVM, kernel: Kernel) -> bool:
     return exact and whole and known_kernel and known_loss and not bools
 
 
-def _candidate(number: int, estimator: BaseEstimator) -> PathCandidate:
-    """A candidate's own part; ValueError or TypeError where its fit would raise one."""
-    found = _anatomy(estimator)
-    if found is None:
-        raise TypeError(estimator)
-    machine, adjuster = found.machine, found.adjuster
-    validate_parameters(machine)
-    if adjuster is not None:
+def _candidate(number: int, params: Mapping[str, Any], machine: KernelSVM, base: Anatomy) -> PathCandidate:
+    """A candidate's own part, without a clone of the rest; ValueError or TypeError where its fit would raise one."""
+    C, alpha = (params.get(base.prefix + name, getattr(machine, name)) for name in ("C", "alpha"))
+    for price in (C, 1.0 if alpha is None else alpha):
+        if not isinstance(price, Real) or isinstance(price, bool) or not 0 < float(price) < math.inf:
+            raise ValueError(price)
+    adjuster = None
+    if base.adjuster is not None:
+        own = {name: params.get(name, getattr(base.adjuster, name)) for name in _ADJUSTMENTS}
+        adjuster = ZAdjustedClassifier(machine, **own)
         validate_parameters(adjuster)
         check_choices(adjuster, machine)
-    return PathCandidate(number, float(machine.C), None if machine.alpha is None else float(machine.alpha), adjuster)
+    return PathCandidate(number, float(C), None if alpha is None else float(alpha), adjuster)
