@@ -23,7 +23,7 @@ from .._util.typing import Array, Floats, Index, Mask, Tensor, VectorLike
 from ..kernels import Precomputed
 from ..losses import Hinge, SquaredHinge
 from ..problem import KernelProblem
-from .gram import SMALL, Entries, WholeGram, gather
+from .gram import SMALL, Entries, WholeGram
 from .smo import SMO, SMOState
 
 __all__ = ["Paths", "Square", "solve_paths"]
@@ -170,7 +170,12 @@ def _solve_small(fold: _Fold) -> bool:
 
 
 def _gathered(K: Floats | Square, rows: Index, columns: Index) -> Array:
-    return K.block(rows, columns) if isinstance(K, Square) else gather(K, rows, columns, Workers(1))
+    """K[rows][:, columns] in float64."""
+    if isinstance(K, Square):
+        return K.block(rows, columns)
+    out = np.empty((rows.size, columns.size))
+    _core.smo_loops.gather(K, rows, columns, out)
+    return out
 
 
 def _intercepts(beta: Array, v: Array, y: Array, prices: Array) -> Array:
