@@ -248,7 +248,7 @@ def test_weights_beyond_reason_get_one_sentence():
 @pytest.mark.parametrize(("rare", "rows"), [(1, 2), (1, 5), (2, 4), (3, 6)])
 def test_a_handful_of_rows_is_enough_for_an_answer(rare, rows):
     y = (np.arange(rows) < rare).astype(int)
-    with pytest.warns(UserWarning, match="so that . folds are used"):
+    with pytest.warns(UserWarning, match="so . folds are used"):
         model = EvenMarginClassifier().fit(X[:rows] + 3.0 * y[:, None], y)
     assert np.array_equal(model.predict(X[:rows] + 3.0 * y[:, None]), y)
     assert "nan" not in str(model.summary_)

@@ -472,7 +472,7 @@ def test_labels_and_weights_of_rows_in_memory_are_not_loaded_unasked(machine, wh
     given = {"y": Y, "sample_weight": np.ones(1_200), what: da.from_array(np.ones(1_200), chunks=300)}
     if what == "y" and isinstance(machine, DensityWeights):
         machine = machine.set_params(scheme="same_class")
-    with pytest.raises(TypeError, match=rf"^{what} is a dask Array, and X is in memory: call {what}.compute\(\)"):
+    with pytest.raises(TypeError, match=rf"^{what} is a dask Array, but X is in memory: call {what}.compute\(\)"):
         machine.fit(X, given["y"], given["sample_weight"])
 
 
