@@ -203,10 +203,8 @@ class Machine(Classifier, Portable, Generic[AnyTraining]):
         totals = training.totals
         if totals is None:
             totals = np.array([training.weight[training.y == label].sum() for label in training.classes])
-        progress = Progress(
-            totals, training.rows or training.y.size, training.seed, tuple(o.progress for o in outcomes)
-        )
-        return Outcome(solver, tuple(outcomes), training.classes, training.X.dtype, progress)
+        rows = training.rows or training.y.size
+        return Outcome(solver, tuple(outcomes), training.classes, training.X.dtype, totals, rows, training.seed)
 
     def _workers(self) -> AbstractContextManager[Workers | None]:
         """The threads over tiles within a task; without them `n_jobs` is for threads over tasks."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
-from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score
+from sklearn.metrics import average_precision_score, confusion_matrix
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.preprocessing import StandardScaler
 
@@ -25,6 +24,7 @@ from .._util.files import check_place
 from .._util.sentences import in_one_line
 from .._util.typing import Array, Index, Mask, RandomState
 from ..auto import EvenMarginClassifier
+from ..metrics import GMean, Metric, precision, recall, roc_auc, specificity
 from ..operating import Objective, choose_threshold, get_objective
 from ..operating.responses import METHODS, for_class, scores_for
 from ._fit import TITLES, figure, learn
@@ -188,17 +188,15 @@ def judge_folds(method: Method, y: Mask, splits: Folds, advance: Callable[[], No
             scores, flagged = method(train, test)
         seconds.append(time.perf_counter() - started)
         counts += confusion_matrix(y[test], flagged)
-        areas.append(roc_auc_score(y[test], scores))
+        areas.append(roc_auc(y[test], scores))
         precisions.append(average_precision_score(y[test], scores))
         advance()
     (tn, fp), (fn, tp) = counts.tolist()
-    recall, specificity = tp / (tp + fn), tn / (tn + fp)
+    cells = {"tp": tp, "fn": fn, "fp": fp, "tn": tn}
+    rates: dict[str, Metric] = {"gmean": GMean(), "recall": recall, "specificity": specificity, "precision": precision}
     return {
-        **{"tp": tp, "fn": fn, "fp": fp, "tn": tn},
-        "gmean": math.sqrt(recall * specificity),
-        "recall": recall,
-        "specificity": specificity,
-        "precision": tp / (tp + fp) if tp + fp else math.nan,
+        **cells,
+        **{name: float(metric(**cells)) for name, metric in rates.items()},
         "roc_auc": float(np.mean(areas)),
         "average_precision": float(np.mean(precisions)),
         "seconds": float(np.mean(seconds)),

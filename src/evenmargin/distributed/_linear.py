@@ -228,8 +228,8 @@ class _Rounds:
             end = TaskProgress(rows, float(prices.sum()) / C, sign, resumption=resumption)
             part = sign * course.pulls[0 if sign > 0 else 1, :-1] if len(self.courses) == 1 else None
             tasks.append(TaskOutcome(course.solution(status), sign, end, positive_part=part))
-        progress = Progress(self.costs.totals, rows, self.seed, tuple(task.progress for task in tasks))
-        outcome = Outcome(self.solver, tuple(tasks), self.costs.classes, self.survey.dtype, progress)
+        costs = self.costs
+        outcome = Outcome(self.solver, tuple(tasks), costs.classes, self.survey.dtype, costs.totals, rows, self.seed)
         return LinearFit(outcome, self.table.columns, max(course.rounds for course in self.courses))
 
     def interrupted(self, error: BaseException) -> LinearFit:

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from .._util.typing import Array
 from ..display.binning import CalibrationBins, calibration_bins, typical_range
+from ..metrics import rate
 from ..operating import wilson
 from . import _charts as charts
 from ._boundary import boundary
@@ -185,9 +186,7 @@ def _typical(evidence: Evidence, j: int) -> str:
 def _curves(evidence: Evidence) -> Context:
     rates, share = evidence.chosen.rates, evidence.share
     tp, fn, fp, tn = (evidence.points[name].to_numpy() for name in Counts._fields)
-    found, wrong = tp / (tp + fn), fp / (fp + tn)
-    with np.errstate(invalid="ignore"):
-        right = tp / (tp + fp)
+    found, wrong, right = rate(tp, fn), rate(fp, tn), rate(tp, fp)
     known = np.isfinite(right)
     recall, false_alarms, precision = rates["recall"], 1.0 - rates["specificity"], rates["precision"]
     title = f"{cut(name_of(evidence.labels[0]), 24)} found (recall)"

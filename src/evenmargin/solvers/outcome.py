@@ -80,7 +80,13 @@ class Outcome:
     tasks: tuple[TaskOutcome, ...]
     classes: NDArray[np.generic]
     dtype: DTypeLike
-    progress: Progress
+    totals: Array  # the weight of each class, in all batches of a stream
+    rows: int
+    seed: int
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(self.totals, self.rows, self.seed, tuple(task.progress for task in self.tasks))
 
 
 def positive_part(problem: Problem, solution: Solution, sign: float) -> Array:
