@@ -192,11 +192,10 @@ def judge_folds(method: Method, y: Mask, splits: Folds, advance: Callable[[], No
         precisions.append(average_precision_score(y[test], scores))
         advance()
     (tn, fp), (fn, tp) = counts.tolist()
-    cells = {"tp": tp, "fn": fn, "fp": fp, "tn": tn}
     rates: dict[str, Metric] = {"gmean": GMean(), "recall": recall, "specificity": specificity, "precision": precision}
     return {
-        **cells,
-        **{name: float(metric(**cells)) for name, metric in rates.items()},
+        **{"tp": tp, "fn": fn, "fp": fp, "tn": tn},
+        **{name: float(metric(tp, fn, fp, tn)) for name, metric in rates.items()},
         "roc_auc": float(np.mean(areas)),
         "average_precision": float(np.mean(precisions)),
         "seconds": float(np.mean(seconds)),
