@@ -191,11 +191,11 @@ def judge_folds(method: Method, y: Mask, splits: Folds, advance: Callable[[], No
         areas.append(roc_auc(y[test], scores))
         precisions.append(average_precision_score(y[test], scores))
         advance()
-    (tn, fp), (fn, tp) = counts.tolist()
+    tn, fp, fn, tp = counts.reshape(4, 1)  # metrics take arrays
     rates: dict[str, Metric] = {"gmean": GMean(), "recall": recall, "specificity": specificity, "precision": precision}
     return {
-        **{"tp": tp, "fn": fn, "fp": fp, "tn": tn},
-        **{name: float(metric(tp, fn, fp, tn)) for name, metric in rates.items()},
+        **{name: float(count[0]) for name, count in (("tp", tp), ("fn", fn), ("fp", fp), ("tn", tn))},
+        **{name: float(metric(tp, fn, fp, tn)[0]) for name, metric in rates.items()},
         "roc_auc": float(np.mean(areas)),
         "average_precision": float(np.mean(precisions)),
         "seconds": float(np.mean(seconds)),
